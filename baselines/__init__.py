@@ -1,7 +1,7 @@
-"""Competing methods, one file each or of a kind; importing registers them.
+"""Competing methods, one file per method or family; importing registers them.
 
-Every module of this folder is found by itself; its functions `build_*` and
-classes of hyperparameters are names of the package, e.g.
+Modules of this folder are discovered automatically; their functions `build_*`
+and hyperparameter classes are names of the package, such as
 `baselines.build_fedavg` and `baselines.FedAvgHyperparameters`.
 """
 
@@ -11,7 +11,7 @@ from tff_pers.config import discovery
 
 if TYPE_CHECKING:
 
-  # Type checkers do not run what is below; to them its names are Any.
+  # Type checkers do not run the code below; for them its names are Any.
   def __getattr__(name: str) -> Any:
     ...
 

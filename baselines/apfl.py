@@ -54,10 +54,10 @@ def build_apfl(
     deploy  : alpha v + (1 - alpha) w
 
   Server state: `weights` w. Client state: `alpha`, scalar, and `weights` v, at
-  first alpha0 and w^0. The paper averages with q_i = 1. The line of w is
-  FedAvg's; alpha = 1 is local training, alpha = 0 deploys FedAvg's model. u and
-  v each have their own momentum and clipping norm (see `local_step`); of these
-  hyperparameters, the schedule alone applies to alpha.
+  first alpha0 and w^0. The paper averages with q_i = 1. w evolves as in FedAvg;
+  alpha = 1 is local training, alpha = 0 deploys FedAvg's model. u and v each
+  have their own momentum and clipping norm (see `local_step`); of these
+  hyperparameters, only the schedule applies to alpha.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -69,7 +69,7 @@ def build_apfl(
       init_client=lambda seed: init_client_state(
           hyperparameters, model.initial_weights(seed)
       ),
-      # With the server's current w: the local u is gone after the round.
+      # With the server's current w, because clients do not keep u.
       combine=lambda w, state: mix(state['alpha'], state['weights'], w),
       model_aggregator=choice.chosen(hyperparameters),
   )
@@ -78,7 +78,7 @@ def build_apfl(
 def init_client_state(
     hyperparameters: ApflHyperparameters, weights: Any
 ) -> Any:
-  """Returns the state `<alpha, weights>` of a client never seen before."""
+  """Returns the initial state `<alpha, weights>` of a client."""
   dtype = tf.nest.flatten(weights)[0].dtype
   return collections.OrderedDict(
       alpha=tf.constant(hyperparameters.alpha0, dtype), weights=weights
@@ -121,7 +121,7 @@ def build_apfl_work(
       return alpha
     # alpha' = clip(alpha - eta <v - u, G>, 0, 1)
     moved = tf.clip_by_value(local_sgd.descend(alpha, gradient, rate), 0, 1)
-    # Once per round, as in the authors' code; FedJAX moves it in every step.
+    # Once per round, as in the authors' code; FedJAX updates it in every step.
     return tf.where(tf.equal(steps, 0), moved, alpha)
 
   def train(message, client_state, data):

@@ -1,8 +1,8 @@
-"""What `fedamp`, `fedfomo` and `pfedgraph` share: the server keeps all models.
+"""Base of `fedamp`, `fedfomo` and `pfedgraph`: a server that keeps all models.
 
-Every client has a model of its own and sends it when it has trained it. Nothing
-is averaged: the server keeps the models in a table and makes of them what each
-client of a round is sent.
+Every client has its own model and sends it after training. Nothing is averaged:
+the server keeps the models in a table and computes from them the message to
+each client of a round.
 """
 
 import collections
@@ -39,19 +39,21 @@ def build_client_models(
     server  : keeps theta_i
     deploy  : theta_i
 
-  Server state: `models`, the table of the theta_i, at first all w^0, and what
-  `init` adds. Client state: theta_i. Who is dropped keeps it, at both places.
+  Server state: `models`, the table of the theta_i, initially all w^0, and the
+  fields of `init`. Client state: theta_i. A dropped client's theta_i is kept in
+  both places.
 
   Args:
     model: The model.
     num_clients: N.
-    train: `(message, theta_i, D) -> (theta_i, sent, loss)`: what a client does,
-      and the tensors that it sends beside its model, by name.
+    train: `(message, theta_i, D) -> (theta_i, sent, loss)`: the client's work;
+      `sent` are the tensors that it sends beside its model, by name.
     prepare: See `own_messages.OfCohort`.
-    select: See there.
+    select: See `own_messages.OfCohort`.
     init: `w^0 -> fields`, further fields of the server state.
-    record: `(S, keys int32[m], sent) -> fields`, those fields that change by
-      what clients sent beside their models; `keys` are the clients, and each
+    record: `(S, keys int32[m], sent) -> fields`, updates of fields from what
+      clients sent beside their models; `keys` are the clients, and each leaf of
+      `sent` has m rows.
       leaf of `sent` has m rows.
   """
 
@@ -67,7 +69,7 @@ def build_client_models(
     theta, sent, loss = train(message, theta, data)
     return client_work.ClientOutput(
         client_state=theta,
-        # Numbers from 1: who is left out sends zeros, which is nobody's number.
+        # Keys start at 1, because a dropped client sends zeros.
         update=tf.nest.map_structure(
             lambda x: x[None], collections.OrderedDict(
                 models=theta, number=data['index'] + 1, **sent,
@@ -108,7 +110,7 @@ def of(state: Mapping[str, Any], clients: tf.Tensor) -> Any:
 
 
 def combined(weights: tf.Tensor, models: Any) -> Any:
-  """Returns sum_j weights[..., j] theta_j of a table of the theta_j."""
+  """Returns sum_j weights[..., j] theta_j for a table of the theta_j."""
   return tf.nest.map_structure(
       lambda table: tf.tensordot(tf.cast(weights, table.dtype), table, 1),
       models,
@@ -124,14 +126,14 @@ def descend(
 
   Args:
     model: The model; f_i is its mean loss on client i.
-    theta: Where to start.
+    theta: Initial weights.
     message: Has `seed` and `round`.
     data: Dense client data.
     hyperparameters: A `hyperparameters.LocalTraining`.
-    added: `(g, theta) -> gradient`, of what the client minimizes: g = grad f_i
-      and that of what comes to f_i.
-    implicit: The curvature s of a quadratic that came to f_i: steps of size
-      eta / (1 + eta s) are implicit in it, and stable for every s.
+    added: `(g, theta) -> gradient` of the client's objective, where g = grad
+      f_i; adds the gradients of further terms.
+    implicit: The curvature s of a quadratic term added to f_i: steps of size
+      eta / (1 + eta s) treat it implicitly and are stable for every s.
   """
   local = local_step.build(hyperparameters)
   eta = tf.cast(tf.convert_to_tensor(local_step.scheduled(

@@ -19,7 +19,7 @@ from tff_pers.data import client_data
 from tff_pers.models import functional
 
 
-# Of the comparison of Pillutla et al. (ICML 2022).
+# The values compared by Pillutla et al. (ICML 2022).
 _POSTHOC_EPOCHS = 5
 
 
@@ -32,7 +32,7 @@ class DittoHyperparameters(hp.Aggregation, hp.LocalTraining):
       search=hp.Between(0.01, 10.0, log=True),
   )
   personal_steps: int = hp.field(
-      0, 'Steps K_p of the personal model per round; 0: as the shared one.',
+      0, 'Steps K_p of the personal model per round; 0: as the shared model.',
       minimum=0, when='mode=joint',
   )
   personal_learning_rate: float = hp.field(
@@ -41,8 +41,8 @@ class DittoHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
   mode: str = hp.field(
       'joint',
-      'joint: personal models train along; posthoc: FedAvg, and every client'
-      ' trains its own for five epochs from the final model when it deploys.',
+      'joint: personal models train in every round; posthoc: FedAvg, and when'
+      ' it deploys, every client trains its own model for five epochs from w.',
       choices=('joint', 'posthoc'),
   )
 
@@ -53,10 +53,10 @@ class DittoHyperparameters(hp.Aggregation, hp.LocalTraining):
 
   def longest_line(self) -> int:
     if self.mode == 'posthoc':
-      return 0  # Its passes over the data.
+      return 0  # The number of passes decides.
     shared = super().longest_line()
-    # 0 means that the data decide; no number of steps can be compared with
-    # that.
+    # 0 means that the data decide, which cannot be compared to a number of
+    # steps.
     return shared and max(shared, self.personal_steps)
 
 
@@ -75,13 +75,12 @@ def build_ditto(
     server  : w <- w - sum_i q_i (w - u_i) / sum_i q_i
     deploy  : v
 
-  Both lines see the same batches; w in the second is the model received. Server
-  state: `weights` w. Client state: v, at first w^0; nothing with mode=posthoc,
-  where v starts from w when it is deployed. The line of w is FedAvg's;
+  Both models train on the same batches; w in the second is the model received.
+  Server state: `weights` w. Client state: v, initially w^0; empty with
+  mode=posthoc, where v starts from w at deployment. w evolves as in FedAvg;
   lambda = 0 is local training. Stable for eta_p (L + lambda) < 2, where f_i is
-  L-smooth. Clipping applies to the gradient of v with the pull added. With
-  mode=posthoc eta_p does not follow the schedule, which is over when the
-  clients begin.
+  L-smooth. Clipping applies to the gradient of v including the pull. With
+  mode=posthoc, eta_p ignores the schedule, which has ended when clients begin.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -90,11 +89,11 @@ def build_ditto(
   """
   if hyperparameters.mode == 'posthoc':
     def deploy(message, client_state, data):
-      del client_state  # Nothing.
+      del client_state  # Empty.
       w = message['weights']
       return _train_personal(
           model, w, w, data, hyperparameters,
-          # Not scheduled: training, which the schedule is made for, is over.
+          # Not scheduled, because the schedule covers training only.
           rate=hyperparameters.personal_rate,
           seed=client_work.key(message, data),
           batch_size=hyperparameters.batch_size,
@@ -140,8 +139,8 @@ def build_ditto_work(
         model, w, data, learning_rate=rate(hyperparameters.learning_rate),
         seed=seed, local=local_step.build(hyperparameters), **budget,
     )
-    # The anchor is the w received: u is this client's own, and the next w is
-    # not known yet.
+    # The pull is towards the received w: u is this client's own, and the next w
+    # is not known yet.
     v, loss = _train_personal(
         model, client_state, w, data, hyperparameters,
         rate=rate(hyperparameters.personal_rate), seed=seed, **personal_budget,

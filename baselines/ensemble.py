@@ -1,6 +1,6 @@
 """Ensemble: C full models, and a router per client that mixes their outputs.
 
-The baseline of FLoRAL whose every adaptor is a model of its own.
+The baseline of FLoRAL in which every adaptor is a full model.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
     Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
@@ -28,9 +28,9 @@ from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.models import mixtures
 
-# Models with a smaller weight are skipped when a client deploys.
+# A client does not deploy models of smaller weight.
 _SKIPPED = 1e-3
-# Step size of a router that a new client learns alone, as in FLoRAL.
+# Step size for the router of a new client, as in FLoRAL.
 _ADAPT_RATE = 1.0
 
 
@@ -74,14 +74,14 @@ def build_ensemble(
               pi_i = softmax(t) after the last step
     server  : w_c <- sum_i pi_ic q_i w_ic / sum_i pi_ic q_i    for every c
 
-  Router and models take one step together, under one clipping norm (see
-  `local_step`); routers do not decay. A model that nobody uses stays as it is.
-  Clients deploy the mixture without models of weight below 0.001. Server state:
-  `models`, a table (see `mixtures`), from C independent initializations. Client
-  state: `router` t, float[C], at first 0; nothing with router=oracle, where pi
-  is one-hot at the true cluster: C separate FedAvg runs. A client that never
-  trains learns t from 0 in `adapt_epochs` full-batch steps, the models frozen,
-  by FLoRAL's step without a scale. C = 1 is FedAvg.
+  Router and models take one joint step with one clipping norm (see
+  `local_step`); routers do not decay. A model that no client uses stays the
+  same. Clients deploy the mixture without models of weight below 0.001. Server
+  state: `models`, a table (see `mixtures`) from C independent initializations.
+  Client state: `router` t, float[C], initially 0; empty with router=oracle,
+  where pi is one-hot at the true cluster: C separate FedAvg runs. A client that
+  never trains learns t from 0 in `adapt_epochs` full-batch steps with frozen
+  models, with FLoRAL's unscaled step. C = 1 is FedAvg.
 
   Args:
     model: The architecture; f_i is its mean loss on client i.
@@ -102,7 +102,7 @@ def build_ensemble(
   mixed = mixtures.mixture(model, num_models, hyperparameters.mix)
 
   def adapted_mixing(message, client_state, data):
-    """Returns pi, which a client that never trains learns first."""
+    """Returns pi; a client that never trains learns it here."""
     stored = routing.mixing(routing.start(client_state, data['index']))
     is_new = client_work.is_unseen(data['index'], num_clients)
 
@@ -110,7 +110,7 @@ def build_ensemble(
       weights = collections.OrderedDict(mixing=pi, models=message['models'])
       return mixed.batch_loss(weights, batch, training=False)
 
-    # Others take 0 steps, since `tf.where` computes both branches.
+    # Other clients take 0 steps, since `tf.where` computes both branches.
     learned = router_alone.learn_logits(
         mixed, loss, tf.zeros([num_models], model.dtype), data,
         num_steps=tf.where(is_new, hyperparameters.adapt_epochs, 0),
@@ -119,7 +119,7 @@ def build_ensemble(
     return tf.where(is_new, tf.nn.softmax(learned), stored)
 
   def deployed_weights(models, pi):
-    # What is skipped sums to less than C / 1000, so the rest is not rescaled.
+    # The skipped weights sum to less than C / 1000, so do not rescale.
     skipped = tf.where(pi < _SKIPPED, tf.zeros_like(pi), pi)
     return pi, collections.OrderedDict(mixing=skipped, models=models)
 
@@ -138,14 +138,14 @@ def build_ensemble(
 
 
 class _Routing:
-  """Where pi comes from: logits that are learned, or the true cluster."""
+  """Source of pi: learned logits, or the true cluster."""
 
   def __init__(self, model, hyperparameters, num_models, groups):
     self._dtype = model.dtype
     self._num_models, self._groups = num_models, groups
     self._learned = hyperparameters.router == 'learned'
     self.learning_rate = (
-        # The number 0 freezes the oracle's pi, see `local_step.moves`.
+        # The step size 0 freezes the oracle's pi, see `local_step.moves`.
         hyperparameters.router_learning_rate if self._learned else 0.0
     )
 
@@ -157,7 +157,7 @@ class _Routing:
     return collections.OrderedDict(router=router) if self._learned else ()
 
   def start(self, client_state, index):
-    """Returns t, or the oracle's pi: uniform where the cluster is unknown."""
+    """Returns t, or the oracle's pi (uniform for an unknown cluster)."""
     if self._learned:
       return client_state['router']
     return router_training.oracle_mix(
@@ -179,7 +179,7 @@ def build_ensemble_work(
   Args:
     mixed: The mixture, see `mixtures.mixture`.
     hyperparameters: An `EnsembleHyperparameters`.
-    routing: Where pi comes from.
+    routing: Source of pi.
     client_weighting: See `client_work.client_weight`.
   """
 
@@ -189,8 +189,8 @@ def build_ensemble_work(
     """Returns the loss and its gradients by part."""
     with tf.GradientTape() as tape:
       tape.watch((models, router))
-      # One loss of the mixture, so the chain rule gives the gradient of model c
-      # its factor pi_c, and router and models are differentiated at one point.
+      # One loss of the mixture, so that the chain rule scales the gradient of
+      # model c by pi_c, and router and models are differentiated at one point.
       mixing = routing.mixing(router)
       loss = mixed.batch_loss(
           collections.OrderedDict(mixing=mixing, models=models), batch

@@ -24,7 +24,7 @@ from tff_pers.core import process
 from tff_pers.models import functional
 from tff_pers.models import partition
 
-_FIRST_PASSES = 100  # At most, when a client first learns W.
+_FIRST_PASSES = 100  # Upper limit when a client first learns W.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class FedALAHyperparameters(fedavg.FedAvgHyperparameters):
       minimum=0, search=hp.Between(1, 3),
   )
   share: float = hp.field(
-      0.8, 'Share s of its examples on which a client learns W in a round.',
+      0.8, 'Share s of a client\'s examples on which it learns W in a round.',
       above=0.0, maximum=1.0, when='layers!=0 and mixing_learning_rate!=0.0',
   )
   mixing_learning_rate: float = hp.field(
@@ -62,13 +62,13 @@ def build_fedala(
     server  : theta <- theta - eta_g * sum_i q_i (theta - u_i) / sum_i q_i
     deploy  : theta_i
 
-  Products are element by element. W_i is of the last p layers, the others are
-  theta's. It is learned as soon as theta_i and theta differ there: first until
-  the standard deviation of the mean losses of the last 10 passes is below 0.01,
-  at most in 100, in later rounds in one pass. Server state: `weights` theta.
-  Client state: `mixing` W_i, at first 1, `passes`, in how many it was learned,
-  and `weights` theta_i, at first theta^0. The server is FedAvg's with p = 0.
-  Neither schedule, momentum nor clipping apply to W_i.
+  Products are elementwise. W_i covers the last p layers; the other layers are
+  theta's. W_i is learned once theta_i and theta differ in these layers: at
+  first until the standard deviation of the mean losses of the last 10 passes is
+  below 0.01, for at most 100 passes; in later rounds in one pass. Server state:
+  `weights` theta. Client state: `mixing` W_i, initially 1, `passes`, the number
+  of passes in which it was learned, and `weights` theta_i, initially theta^0.
+  With p = 0 it is FedAvg. Schedule, momentum and clipping do not apply to W_i.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -76,7 +76,7 @@ def build_fedala(
     client_weighting: q_i, see `fedavg.build_fedavg`.
 
   Raises:
-    ValueError: If the model does not say which layers come last.
+    ValueError: If the model does not declare the order of its layers.
   """
   parts = partition.last_layers(model, hyperparameters.layers)
   learns = hyperparameters.layers and hyperparameters.mixing_learning_rate
@@ -129,7 +129,7 @@ def build_fedala(
 
 
 def init_client_state(parts: partition.Partition, weights: Any) -> Any:
-  """Returns the state of a client never seen before, whose theta_i is given."""
+  """Returns the initial state of a client, given its theta_i."""
   return collections.OrderedDict(
       mixing=tf.nest.map_structure(tf.ones_like, parts.split(weights)[1]),
       passes=tf.constant(0), weights=weights,
@@ -138,7 +138,7 @@ def init_client_state(parts: partition.Partition, weights: Any) -> Any:
 
 @methods.register(
     'fedala', FedALAHyperparameters,
-    summary='starts from a learned mixture of own and global (Zhang 2023)',
+    summary='starts from a learned mix of own and global model (Zhang 2023)',
 )
 def _build(task, hyperparameters):
   return build_fedala(

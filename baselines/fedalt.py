@@ -26,16 +26,16 @@ from tff_pers.models import partition
 class PhasesHyperparameters(fedsim.SharedHyperparameters):
   """Hyperparameters of methods with a phase for each part."""
 
-  stateless = False  # Not a field: only some methods leave the choice.
+  stateless = False  # Not a field, because only some methods offer the choice.
   private_epochs: int = hp.field(
       0,
       'Passes over the local data in the phase of the private weights; 0:'
-      ' private_steps or, if that is 0, too, as long as the phase of the shared'
+      ' private_steps or, if that is 0 too, as long as the phase of the shared'
       ' ones.',
       minimum=0, search=hp.Around(4),
   )
   private_steps: int = hp.field(
-      0, 'Most steps of the phase of the private weights; 0: no limit.',
+      0, 'Maximum steps in the phase of the private weights; 0: no limit.',
       minimum=0,
   )
 
@@ -59,7 +59,7 @@ class PhasesHyperparameters(fedsim.SharedHyperparameters):
     shared, private = super().longest_line(), self.private_steps
     if not private and not self.private_epochs:
       private = shared
-    # 0 means that the data decide; no number can be compared with that.
+    # 0 means that the data decide, which cannot be compared to a number.
     return shared and private and max(shared, private)
 
 
@@ -72,8 +72,8 @@ class FedAltHyperparameters(PhasesHyperparameters):
   )
   stateless: bool = hp.field(
       False,
-      'Whether private weights start from their initial value whenever they are'
-      ' learned, and are then forgotten.',
+      'Whether private weights are relearned from their initial value each time'
+      ' and then discarded.',
   )
 
 
@@ -95,13 +95,13 @@ def build_fedalt(
               w_i <- w
     server  : theta <- theta - eta_g * sum_i q_i (theta - a_i) / sum_i q_i
 
-  The second phase holds w at its new value. Both phases visit the batches of
-  the main line, and momentum starts anew in each. Server state: `weights`
-  theta. Client state: w_i, at first that part of w^0. Deploys (theta, w_i).
-  Without private weights it is FedAvg, without shared ones local training.
+  The second phase keeps w at its new value. Both phases visit the main sequence
+  of batches, and momentum restarts in each. Server state: `weights` theta.
+  Client state: w_i, initially that part of w^0. Deploys (theta, w_i). Without
+  private weights it is FedAvg, without shared ones local training.
 
-  Stateless clients start from w^0 in every round and keep nothing. Whenever one
-  is evaluated it is treated as a client that never trained.
+  Stateless clients start from w^0 in every round and keep nothing. In
+  evaluation they are treated as clients that never trained.
 
   Args:
     parts: The model and its split.
@@ -127,7 +127,7 @@ def build_fedalt(
     )
     return client_work.ClientOutput(
         client_state=kept if stateless else own,
-        # theta alone: w_i never leaves its client.
+        # Only theta: w_i never leaves its client.
         update=local_sgd.difference(theta, shared),
         weight=client_work.client_weight(
             client_weighting, data, hyperparameters.batch_size

@@ -1,4 +1,4 @@
-"""FedAMP: models pulled towards those they resemble, attentive messages.
+"""FedAMP: models pulled towards similar models by attentive messages.
 
 Personalized Cross-Silo Federated Learning on Non-IID Data
     Huang, Chu, Zhou, Wang, Liu, Pei, Zhang. AAAI 2021.
@@ -28,20 +28,20 @@ class FedAmpHyperparameters(hp.LocalTraining):
       search=hp.Between(0.005, 5.0, log=True),
   )
   pull: float = hp.field(
-      0.5, 'Largest weight that the others together have in a u_i.',
+      0.5, 'Largest total weight of the other models in any u_i.',
       minimum=0.0, maximum=1.0,
   )
   sigma: float = hp.field(
       2.0, 'Squared distance over which models attract each other, in units of'
-      ' the median, over the clients, of that to the nearest.',
+      ' the median over clients of the squared distance to the nearest.',
       above=0.0, when='variant=attention', search=hp.Around(4),
   )
   sigma_absolute: bool = hp.field(
       False, 'Whether the unit of sigma is 1.', when='variant=attention'
   )
   variant: str = hp.field(
-      'attention', 'What weights follow: attention, the distances of models, or'
-      ' heuristic, their cosines (HeurFedAMP).',
+      'attention', 'What determines weights: attention (distances of models) or'
+      ' heuristic (their cosines, HeurFedAMP).',
       choices=('attention', 'heuristic'),
   )
   cos_scale: float = hp.field(
@@ -49,7 +49,7 @@ class FedAmpHyperparameters(hp.LocalTraining):
       when='variant=heuristic',
   )
   start: str = hp.field(
-      'own', "Where local steps start: own, the client's last model, or"
+      'own', "Initial point of local steps: own, the client's last model, or"
       ' received, u_i.', choices=('own', 'received'),
   )
 
@@ -71,12 +71,13 @@ def build_fedamp(
               K steps w <- w - eta (g_i(w; b) + s (w - u_i)) / (1 + eta s)
     deploy  : w_i
 
-  Steps are implicit in the second term, so that no s makes them unstable. alpha
-  makes the largest row sum of the xi_ij, j != i, `pull`; rows are over the
-  cohort. Distances are in the unit of sigma, in A', too: else s would grow as
-  models approach each other, until none moves. Where the unit is 0, as in the
-  first round, nothing pulls. With variant=heuristic xi_ij is `pull` times the
-  softmax over j != i of cos_scale cos(w_i, w_j), and alpha = `pull`.
+  Steps treat the second term implicitly, so that they are stable for every s.
+  alpha is such that the largest row sum of the xi_ij, j != i, is `pull`; rows
+  are over the cohort. Distances are in the unit of sigma, also in A': otherwise
+  s would grow as models approach each other, until none moves. If the unit is
+  0, as in the first round, nothing pulls. With variant=heuristic, xi_ij is
+  `pull` times the softmax over j != i of cos_scale cos(w_i, w_j), and alpha =
+  `pull`.
 
   Server state: `models` [N, ...]. Client state: w_i, at first w^0.
 
@@ -113,7 +114,7 @@ def build_fedamp(
 def attention(
     vectors: tf.Tensor, hyperparameters: FedAmpHyperparameters
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns (xi_ij of j != i and zeros for j = i, [m, m]; alpha).
+  """Returns (xi_ij for j != i and zeros for j = i, [m, m]; alpha).
 
   Args:
     vectors: The models of a cohort, floats [m, d].
@@ -144,7 +145,7 @@ def attention(
 
 @methods.register(
     'fedamp', FedAmpHyperparameters, weighs_clients=False, travels=None,
-    summary='personal models attract those that are near (Huang 2021)',
+    summary='personal models attract similar ones (Huang 2021)',
 )
 def _build(task, hyperparameters):
   return build_fedamp(task.model, task.num_clients, hyperparameters)

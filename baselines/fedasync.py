@@ -25,7 +25,7 @@ class FedAsyncHyperparameters(stale_messages.StaleTraining):
   """Hyperparameters of FedAsync."""
 
   alpha: float = hp.field(
-      0.6, 'Share alpha of a fresh model in the mixture.', above=0.0,
+      0.6, 'Weight alpha of a fresh model in the mixture.', above=0.0,
       maximum=1.0, search=hp.Between(0.05, 1.0, log=True),
   )
   rho: float = hp.field(
@@ -44,10 +44,10 @@ def build_fedasync(
     client i: u <- w_v;  K times: u <- u - eta (g_i(u; b) + rho (u - w_v))
     server  : a <- alpha s(tau);  w <- (1 - a) w + a u;  version + 1
 
-  It mixes models, where FedBuff adds updates: these differ with tau > 0. There
-  are no weights by examples. In a round of `next`, u is the mean over the
-  cohort, and tau is 0. Driven by events with alpha = 1 and one client in
-  flight, it is local SGD, one client after the other.
+  It mixes models, whereas FedBuff adds updates; these differ for tau > 0.
+  Messages are not weighted by examples. In a round of `next`, u is the mean
+  over the cohort, and tau is 0. Driven by events with alpha = 1 and one client
+  in flight, it is local SGD on one client after the other.
 
   Server state: see `stale_messages.compose`.
 

@@ -59,7 +59,7 @@ def build_fedavg(
     client_weighting: q_i: `uniform` 1, `examples` n_i, `batches` ceil(n_i / B).
     work: Replaces local SGD; its update is initial minus final weights.
     deploy: See `build_averaging`.
-    model_aggregator: Replaces what `aggregator` of the hyperparameters names.
+    model_aggregator: Replaces the `aggregator` of the hyperparameters.
 
   Returns:
     A `PersonalizedProcess` that deploys w (or `deploy`) at every client.
@@ -103,33 +103,33 @@ def build_averaging(
 
     server  : w <- w - eta_g * sum_i q_i (w - u_i) / sum_i q_i
 
-  Server state: `weights` w, and `optimizer` if there is one. A client keeps
-  what `init_client` returns.
+  Server state: `weights` w, and `optimizer` if there is one. Client state: the
+  result of `init_client`.
 
   Args:
     model: The model that is trained.
-    work: What a client does; its update is w - u_i, its weight q_i.
+    work: The client work; its update is w - u_i, its weight q_i.
     server_learning_rate: eta_g; 1 with an optimizer, which has its own.
-    server_optimizer: Replaces the server's step: it takes the mean update for
-      the gradient of w.
-    initial_weights: `seed -> w`, a TensorFlow function: what is averaged, if it
-      is not the weights of the whole model.
-    init_client: `seed -> C`, a TensorFlow function: the state of a client never
-      seen before.
+    server_optimizer: Replaces the server's step; it uses the mean update as the
+      gradient of w.
+    initial_weights: `seed -> w`, a TensorFlow function: the weights to average,
+      if they are not those of the whole model.
+    init_client: `seed -> C`, a TensorFlow function: the initial state of a
+      client.
     init_each_client: See `composition.compose`.
     combine: `(w, C) -> W`, a TensorFlow function: what a client deploys without
-      looking at its data.
-    client_model: `(S, C, index) -> W`, a TensorFlow function in the place of
-      `combine`, for what depends on more of the server state than w.
+      using its data.
+    client_model: `(S, C, index) -> W`, a TensorFlow function that replaces
+      `combine` if more of the server state than w is needed.
     deploy: `(message, C, D) -> W`, a TensorFlow function: what a client deploys
-      after adapting `message['weights']` on its training data D. None:
+      after adapting `message['weights']` to its training data D. None:
       `combine`.
-    project: `w -> w`, a TensorFlow function of what the server's step gives.
+    project: `w -> w`, a TensorFlow function applied after the server's step.
     model_aggregator: Replaces the weighted mean.
     deployed: The model over W; None: `model`.
     tiers: See `composition.compose`; None: w, if it is a model by itself.
-    statistics: Which leaves of w are moving statistics, which are averaged
-      whatever the server's step is. None: the model's.
+    statistics: Leaves of w that are moving statistics, which are always
+      averaged, whatever the server's step. None: the model's.
 
   Returns:
     A `PersonalizedProcess`.
@@ -158,8 +158,8 @@ def build_averaging(
     return fields
 
   def step(state, mean_update):
-    # The mean of w - u_i is subtracted. An optimizer takes it for a gradient,
-    # and subtracts it, too.
+    # The mean of w - u_i is subtracted. An optimizer takes it as a gradient,
+    # which it subtracts too.
     weights = state['weights']
     if server_optimizer is None:
       return dict(weights=local_step.descend(
@@ -178,7 +178,7 @@ def build_averaging(
       fields['weights'] = project(fields['weights'])
     return fields
 
-  if tiers is None and initial_weights is None:  # Else w is no model.
+  if tiers is None and initial_weights is None:  # Otherwise w is not a model.
     tiers = {'1': composition.Tier(model, lambda state: state['weights'])}
   return composition.compose(
       model,

@@ -1,7 +1,7 @@
 """FedAvg with fine-tuning ("localized FedAvg"): adapt the global model locally.
 
-Training is FedAvg's; only what a client deploys differs. With the defaults it
-is the client's local iterate of the coming round, before the aggregation.
+Training is FedAvg's; only the deployed model differs. With the defaults it is
+the client's local model in the coming round, before aggregation.
 
 Distributed Personalized Empirical Risk Minimization (localized FedAvg).
     Deng, Kamani, Mahdavinia, Mahdavi. NeurIPS 2023.
@@ -35,9 +35,9 @@ class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
 
   select: str = hp.field(
       'fixed',
-      'How long clients fine-tune: fixed (steps), or validation: the number of'
-      ' epochs, one for all clients, whose mean accuracy (loss on regression'
-      ' tasks) on every fifth training example is best after fine-tuning on the'
+      'Length of fine-tuning: fixed (steps), or validation: the number of'
+      ' epochs, common to all clients, with the best mean accuracy (loss for'
+      ' regression) on every fifth training example after fine-tuning on the'
       ' others.',
       choices=('fixed', 'validation'),
   )
@@ -48,7 +48,7 @@ class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
       search=hp.Around(4, of='local_steps'),
   )
   max_epochs: int = hp.field(
-      20, 'Most epochs that are tried.', minimum=1, when='select=validation'
+      20, 'Largest number of epochs tried.', minimum=1, when='select=validation'
   )
   lr: float = hp.field(
       0.0, 'Step size eta_p of fine-tuning, per step; 0: learning_rate.',
@@ -68,8 +68,8 @@ class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
 
   def longest_line(self) -> int:
     in_training = super().longest_line()
-    # 0 means that the data decide; no number of steps can be compared with
-    # that.
+    # 0 means that the data decide, which cannot be compared to a number of
+    # steps.
     return in_training and max(in_training, self.steps)
 
 
@@ -89,18 +89,19 @@ def build_fedavg_finetuned(
     deploy  : v <- w;  s times: v <- v - eta_p g_i(v; b)  on training data of i
 
   The batches are those of the coming round, so that with s = K, eta_p = eta and
-  all layers, v is u_i of that round. Momentum, weight decay and clipping are
-  those of training. The schedule is not: it is made for the rounds, and a rate
-  that has fallen to almost nothing would leave every v at w. Nothing personal
-  is kept: server state `weights` w, clients stateless.
+  all layers, v is u_i of that round. Momentum, weight decay and clipping are as
+  in training. The schedule is not applied: after it has decayed the rate to
+  almost nothing, every v would stay at w. Nothing personal is kept: the server
+  state is `weights` w, clients are stateless.
 
-  With `select=validation` clients fine-tune in whole epochs, in each of which
-  momentum starts anew, and share their number: each client measures v after 0,
-  1, ..., `max_epochs` epochs without every fifth of its training examples on
-  those, the best mean over the clients is chosen, and v is then made with all
-  training examples. Clients of fewer than five examples have no say. Test data
-  choose nothing. Clients that are evaluated in one call of `evaluate` choose
-  together; programs evaluate 128 of them, and new clients by themselves.
+  With `select=validation`, clients fine-tune in whole epochs, each of which
+  restarts momentum, and share their number: each client evaluates v after 0, 1,
+  ..., `max_epochs` epochs, trained without every fifth of its training
+  examples, on those examples; the number with the best mean over clients is
+  chosen, and v is retrained on all training examples. Clients with fewer than
+  five examples do not count. Test data are not used. Clients that are evaluated
+  in one call of `evaluate` choose together; programs evaluate 128 per call, and
+  new clients separately.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -153,7 +154,7 @@ def build_choosing(
     model: functional.FunctionalModel,
     hyperparameters: FedAvgFinetunedHyperparameters,
 ) -> composition.Choosing:
-  """Returns how clients choose a number of epochs and fine-tune for so long.
+  """Returns the choice of a number of epochs, and fine-tuning for as many.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -174,7 +175,7 @@ def build_choosing(
     kept, held_out = hold_out(data)
 
     def measured(v, number):
-      """Returns the quality of v at the place of `number`, zeros elsewhere."""
+      """Returns the quality of v at position `number`, zeros elsewhere."""
       metrics = deployment.deployed_metrics(model, v, held_out)
       found = tf.cast(
           metrics.get('accuracy', -metrics['loss']), model.dtype
@@ -190,7 +191,7 @@ def build_choosing(
         lambda number, *_: number < hyperparameters.max_epochs, one_more,
         (tf.constant(0), w, measured(w, 0)),
     )[2]
-    # 0 / 0, not a number, without examples to measure on.
+    # NaN (0 / 0) without examples to evaluate on.
     return tf.where(held_out['num_examples'] > 0, scores, 0)
 
   def deploy(message, client_state, data, chosen):
@@ -224,7 +225,7 @@ def _training(model, hyperparameters):
 def hold_out(
     data: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-  """Returns dense client data without every fifth example, and those alone."""
+  """Returns client data without every fifth example, and only those."""
   size = data['num_examples']
   capacity = structures.num_rows(data['examples'])
   kept = tf.range(capacity - capacity // 5)

@@ -46,9 +46,9 @@ def build_fedbn(
     server  : w <- w - eta_g * sum_i q_i (w - a_i) / sum_i q_i
 
   Server state: `weights` w, all but the batch normalizations. Client state:
-  b_i, at first that part of w^0. Deploys (w, b_i). A client that has not
-  trained yet has the first scales and offsets, and the statistics of one pass
-  over its own data, which the paper leaves open.
+  b_i, initially that part of w^0. Deploys (w, b_i). A client that has not
+  trained yet has the initial scales and offsets, and the statistics of one pass
+  over its own data, a case that the paper leaves open.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -56,7 +56,7 @@ def build_fedbn(
     client_weighting: q_i, see `fedavg.build_fedavg`.
 
   Raises:
-    ValueError: If the model has no batch normalization that is trained.
+    ValueError: If the model has no trained batch normalization.
   """
   parts = split(model)
   local = local_step.build(hyperparameters)
@@ -106,7 +106,7 @@ def split(model: functional.FunctionalModel) -> partition.Partition:
   """Returns the partition whose private weights are batch normalizations.
 
   Raises:
-    ValueError: If there are none that are trained, or nothing else.
+    ValueError: If none of them is trained, or there are no other weights.
   """
   normalizations = {
       weight.layer for weight in layers.describe(model)
@@ -116,8 +116,8 @@ def split(model: functional.FunctionalModel) -> partition.Partition:
   if not normalizations or all(parts.is_private):
     raise ValueError(
         '`model` must have batch normalization that is trained, and other'
-        f' weights, found {model.name}. Tip: other normalizations stay with the'
-        ' client by fedsim[split=norm].'
+        f' weights, found {model.name}. Tip: fedsim[split=norm] keeps other'
+        ' normalizations at the client.'
     )
   return parts
 
@@ -126,15 +126,15 @@ def with_own_statistics(
     model: functional.FunctionalModel, weights: Any, data: Mapping[str, Any], *,
     seed: tf.Tensor, batch_size: int, num_epochs: Any,
 ) -> Any:
-  """Returns `weights` with the mean of all batches' statistics.
+  """Returns `weights` with statistics averaged over all batches.
 
   Args:
     model: The model.
     weights: Its weights.
     data: Dense client data.
     seed: int64[2] key of the batches.
-    batch_size: Rows per batch; the last one counts as many as it has.
-    num_epochs: Passes over the data; 0 leaves the statistics as they are.
+    batch_size: Rows per batch; the last batch is weighted by its rows.
+    num_epochs: Passes over the data; 0 leaves the statistics unchanged.
   """
 
   def step(carry, batch):

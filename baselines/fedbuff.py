@@ -29,7 +29,7 @@ class FedBuffHyperparameters(stale_messages.StaleTraining):
   """Hyperparameters of FedBuff."""
 
   buffer_size: int = hp.field(
-      10, 'Messages B of a server update; those in flight are another number.',
+      10, 'Messages B per server update, independent of the number in flight.',
       minimum=1,
   )
   server_learning_rate: float = hp.field(
@@ -37,9 +37,9 @@ class FedBuffHyperparameters(stale_messages.StaleTraining):
   )
   normalize: str = hp.field(
       'buffer',
-      'What the sum of the weighted updates is divided by: buffer, the number'
-      ' of messages, so that stale ones make the step shorter; weights, the sum'
-      ' of their weights.',
+      'Divisor of the sum of the weighted updates: buffer, the number of'
+      ' messages, so that stale ones shorten the step; or weights, the sum of'
+      ' their weights.',
       choices=('buffer', 'weights'),
   )
 
@@ -63,11 +63,11 @@ def build_fedbuff(
               if count = B: w <- w - eta_g buffer / B;  version + 1;
                             buffer, count <- 0
 
-  q_i is 1, or with other `client_weighting` the client's weight relative to
-  their mean. Only a full buffer raises `version`. A buffer that is not full at
-  the end of a run is lost. In a round of `next` the messages of the cohort
-  arrive at once; what then is B or more makes one step. With B = cohort size it
-  is FedAvg.
+  q_i is 1, or with other `client_weighting` the client's weight relative to the
+  mean weight. Only a full buffer increases `version`. A buffer that is not full
+  at the end of a run is lost. In a round of `next`, the messages of the cohort
+  arrive together and make one step if the buffer then holds B or more. With B =
+  cohort size it is FedAvg.
 
   Server state: see `stale_messages.compose`; `buffer`, like the weights;
   `buffer_weight`, the sum of s(tau) q_i; `count` int32.

@@ -54,16 +54,15 @@ def build_fedem(
     server  : w_c <- sum_i n_i w_ic / sum_i n_i     for every c
     deploy  : p(y | x) = sum_c pi_c softmax(model_c(x)), after an E-step
 
-  l_c(s) is the loss of component c on example s; q is frozen during the round.
-  The components' gradients are clipped by the norm of all of them together.
-  Server state: `models`, a table (see `mixtures`), from C independent
-  initializations. Client state: `mixing` pi, float[C], at first uniform; a
-  client that never trains takes `adapt_epochs` E-steps to deploy. C = 1 is
-  FedAvg.
+  l_c(s) is the loss of component c on example s; q is fixed during the round.
+  The components' gradients are clipped by their joint norm. Server state:
+  `models`, a table (see `mixtures`) from C independent initializations. Client
+  state: `mixing` pi, float[C], initially uniform; a client that never trains
+  takes `adapt_epochs` E-steps before it deploys. C = 1 is FedAvg.
 
   Args:
     model: The architecture. Its loss is a negative log-likelihood; squared
-      errors are taken for those of unit variance (half their sum).
+      errors are treated as those of unit variance (half their sum).
     hyperparameters: See `FedEmHyperparameters`.
     num_models: C if `hyperparameters.num_models` is 0.
     num_clients: N; a client of a larger index never trains. None: every client
@@ -96,7 +95,7 @@ def build_fedem(
     return pi, collections.OrderedDict(mixing=pi, models=message['models'])
 
   def client_model(models, client_state, index):
-    del index  # The client is known by its state.
+    del index  # The client state identifies the mixture.
     return collections.OrderedDict(
         mixing=client_state['mixing'], models=models
     )
@@ -105,7 +104,7 @@ def build_fedem(
       model, num_models,
       build_fedem_work(model, hyperparameters, num_models, client_weighting),
       deploy=deploy,
-      # The model is a mixture of distributions, so not of logits.
+      # The model mixes distributions, not logits.
       deployed=mixtures.mixture(model, num_models, 'probabilities'),
       client_model=client_model,
       init_client=lambda seed: collections.OrderedDict(
@@ -123,7 +122,7 @@ def negative_log_likelihoods(
   """Returns l_c(s), [rows, C]; of a sequence the sum over its steps."""
   losses = example_losses.compute(model, models, num_models, data)
   if model.example_loss is functional.squared_error:
-    # A mean over the targets; -log N(y; prediction, I) but for a constant.
+    # A mean over targets; -log N(y; prediction, I) up to a constant.
     targets = model.y_spec.shape[1:].num_elements()
     losses *= tf.constant(targets / 2, losses.dtype)
   elif model.example_loss is tags.multilabel_crossentropy:
@@ -148,13 +147,13 @@ def e_step(
   Args:
     mixing: The old pi, [C].
     losses: l_c(s), [rows, C].
-    data: Dense client data, which rows count; without any pi stays.
+    data: Dense client data, whose mask counts; without examples pi is kept.
   """
-  # q before pi: the responsibilities use the old pi. softmax is safe for large
-  # losses. A component whose pi has become 0 has log pi = -inf and stays out.
+  # q before pi, because the responsibilities use the old pi. softmax is safe
+  # for large losses. A component with pi = 0 has log pi = -inf and stays out.
   responsibilities = tf.nn.softmax(tf.math.log(mixing) - losses)
   mean = example_losses.mean_rows(data, responsibilities)
-  # The mean over no examples would be 0, which is no distribution.
+  # The mean over no examples would be 0, which is not a distribution.
   return responsibilities, tf.where(data['num_examples'] > 0, mean, mixing)
 
 
@@ -162,15 +161,15 @@ def weighted_loss(
     model: functional.FunctionalModel, models: Any, batch: Any,
     responsibilities: tf.Tensor,
 ) -> tf.Tensor:
-  """Returns sum_c (1/|b|) sum_{s in b} q_c(s) l_c(s), penalties included.
+  """Returns sum_c (1/|b|) sum_{s in b} q_c(s) l_c(s), with penalties.
 
-  Of texts, |b| is the number of tokens and l_c(s) the sum over those of s.
+  For texts, |b| is the number of tokens and l_c(s) the sum over those of s.
 
   Args:
     model: The model.
     models: A table of C models.
     batch: A `client_data.Batch`.
-    responsibilities: q of its rows, [batch_size, C], constants.
+    responsibilities: q of its rows, [batch_size, C], treated as constants.
   """
   total = 0.0
   num_models = responsibilities.shape[1]
@@ -181,10 +180,10 @@ def weighted_loss(
     )
     if 'loss' in model.weights_of:
       losses *= model.row_weights(y, losses.dtype)
-    # Not a product: an overflow in a filler row must not spread.
+    # Not a product, so that an overflow in a padding row does not spread.
     losses = tf.where(batch.mask, losses, tf.zeros_like(losses))
     count = tf.maximum(model.batch_weight(batch, losses.dtype), 1)
-    # Over |b|, not over sum_s q_c(s): with q of the current models, the
+    # Divided by |b|, not by sum_s q_c(s): with q of the current models, the
     # gradient is that of the marginal loss -log sum_c pi_c exp(-l_c).
     total += tf.reduce_sum(losses) / count
     total += tf.cast(model.penalty(weights), losses.dtype)
@@ -218,7 +217,7 @@ def build_fedem_work(
 
     def step(line, batch):
       models = line.weights
-      # Batches are shuffled: q must follow its example.
+      # Batches are shuffled, so q must follow its example.
       q = tf.gather(responsibilities, batch.rows)
       with tf.GradientTape() as tape:
         tape.watch(models)
@@ -241,8 +240,8 @@ def build_fedem_work(
         update=collections.OrderedDict(
             adaptors=local_sgd.difference(received, line.weights), base=()
         ),
-        # n_i for every component, whatever pi is: unlike in FLoRAL, pi is
-        # in the responsibilities already.
+        # n_i for every component, whatever pi is: unlike in FLoRAL, the
+        # responsibilities already contain pi.
         weight=router_aggregation.router_weight(
             weight, tf.ones([num_models])
         ),

@@ -1,4 +1,4 @@
-"""FedFomo: each client weighs the models of others by how they do on its data.
+"""FedFomo: clients weight others' models by their loss on own data.
 
 Personalized Federated Learning with First Order Model Optimization
     Zhang, Sapra, Fidler, Yeung, Alvarez. ICLR 2021.
@@ -24,7 +24,7 @@ from tff_pers.models import functional
 from tff_pers.numerics import distances
 
 _HELD_OUT = 0.2
-_SPLIT_USE, _CHOICE_USE = -10, -11  # Keep the draws apart from others of a run.
+_SPLIT_USE, _CHOICE_USE = -10, -11  # Separate these draws from others.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class FedFomoHyperparameters(hp.LocalTraining):
   """Hyperparameters of FedFomo."""
 
   num_models: int = hp.field(
-      5, 'Models M of others that a client receives; at most N - 1.',
+      5, 'Number M of other models that a client receives; at most N - 1.',
       minimum=1, search=hp.Between(2, 10),
   )
 
@@ -54,9 +54,9 @@ def build_fedfomo(
     server  : P[i, n] <- P[i, n] + w_n, t <- t + 1
     deploy  : theta_i
 
-  L_i is the mean loss on a fifth of i's examples, the same in all rounds, that
-  it never trains on. w_n = 0 where models are equal, nothing is held out, or a
-  loss is not finite. Among equal P[i, n] a draw decides.
+  L_i is the mean loss on a fifth of i's examples, the same in all rounds, on
+  which it never trains. w_n = 0 if the models are equal, nothing is held out,
+  or a loss is not finite. Ties between equal P[i, n] are broken at random.
 
   Server state: `models` [N, ...], `preferences` P [N, N], at first 0. Client
   state: theta_i, at first w^0.
@@ -67,7 +67,7 @@ def build_fedfomo(
     hyperparameters: See `FedFomoHyperparameters`.
   """
   values = hyperparameters
-  # A client that is alone gets its own model, from which nothing is learned.
+  # A single client receives its own model, from which nothing is learned.
   num_models = max(1, min(values.num_models, num_clients - 1))
 
   def prepare(state, cohort):
@@ -107,7 +107,7 @@ def build_fedfomo(
 
 
 def choose(state: Any, i: tf.Tensor, num_models: int) -> tf.Tensor:
-  """Returns whose models client i receives, int32[M].
+  """Returns the clients whose models client i receives, int32[M].
 
   Args:
     state: Has `preferences`, `round` and `seed`.
@@ -121,14 +121,14 @@ def choose(state: Any, i: tf.Tensor, num_models: int) -> tf.Tensor:
   explores = tf.random.stateless_uniform([], random.fold_in(key, 1)) < epsilon
   worth = tf.where(explores, tf.zeros_like(p), p)
   worth = tf.where(tf.equal(tf.range(p.shape[0]), i), p.dtype.min, worth)
-  # In the order drawn: the first of equal ones is taken.
+  # In random order, because the first of equal ones is taken.
   return tf.gather(order, tf.math.top_k(tf.gather(worth, order), num_models)[1])
 
 
 def preference(
     model: functional.FunctionalModel, theta: Any, models: Any, data: Any
 ) -> tf.Tensor:
-  """Returns the w_n of a table of M models, floats [M], on dense data."""
+  """Returns the w_n of a table of M models on dense data, floats [M]."""
   both = tf.nest.map_structure(
       lambda table, own: tf.concat([table, own[None]], axis=0), models, theta
   )
@@ -144,7 +144,7 @@ def preference(
 @methods.register(
     'fedfomo', FedFomoHyperparameters, needs=('examples',), travels=None,
     weighs_clients=False,
-    summary='takes from others what does well on its data (Zhang 2021)',
+    summary='mixes models of others that suit own data (Zhang 2021)',
 )
 def _build(task, hyperparameters):
   return build_fedfomo(task.model, task.num_clients, hyperparameters)

@@ -1,6 +1,6 @@
 """FedAvgM, FedAdam, FedYogi, FedAdagrad: FedAvg with a server optimizer.
 
-The clients are FedAvg's. The server takes the mean of w - u_i for a gradient.
+The clients are FedAvg's. The server uses the mean of w - u_i as a gradient.
 
 Measuring the Effects of Non-Identical Data Distribution for Federated Visual
 Classification (FedAvgM).
@@ -37,7 +37,7 @@ class FedAvgMHyperparameters(hp.Aggregation, hp.LocalTraining):
       search=hp.Between(0.5, 0.95),
   )
   nesterov: bool = hp.field(
-      False, "Whether the momentum is Nesterov's; else it is the heavy ball."
+      False, "Whether the momentum is Nesterov's or that of the heavy ball."
   )
 
   def server_optimizer(self, dtype: tf.DType) -> Any:
@@ -53,7 +53,7 @@ class FedAvgMHyperparameters(hp.Aggregation, hp.LocalTraining):
 
 @dataclasses.dataclass(frozen=True)
 class _AdaptiveHyperparameters(hp.Aggregation, hp.LocalTraining):
-  """What the adaptive methods share."""
+  """Common hyperparameters of the adaptive methods."""
 
   server_learning_rate: float = hp.field(
       0.1, 'Server step size eta_g.', above=0.0, search=hp.Around(10)
@@ -65,10 +65,10 @@ class _AdaptiveHyperparameters(hp.Aggregation, hp.LocalTraining):
       1e-3, 'Added to the root of v, the mean or sum of squared updates.',
       above=0.0, search=hp.Between(1e-4, 0.1, log=True),
   )
-  # What subclasses build with `arguments`.
+  # Set by subclasses; called with `arguments`.
   optimizer_builder: ClassVar[staticmethod]
 
-  # The paper starts v at epsilon^2, its code in TFF at 0.
+  # The paper starts v at epsilon^2, its TFF code at 0.
   initial_v: Union[float, str] = hp.field(
       'auto', 'v before the first round; auto: epsilon squared.', minimum=0.0,
       auto=True,
@@ -76,11 +76,11 @@ class _AdaptiveHyperparameters(hp.Aggregation, hp.LocalTraining):
 
   def server_optimizer(self, dtype: tf.DType):
     """Returns the optimizer of the formula, see `server_optimizers`."""
-    del dtype  # That of the weights.
+    del dtype  # The optimizer takes it from the weights.
     return self.optimizer_builder(**self.arguments())
 
   def arguments(self) -> dict[str, object]:
-    """Returns what `optimizer_builder` takes."""
+    """Returns the arguments of `optimizer_builder`."""
     return dict(
         learning_rate=self.server_learning_rate, beta1=self.beta1,
         epsilon=self.epsilon,
@@ -97,7 +97,7 @@ class FedAdagradHyperparameters(_AdaptiveHyperparameters):
 
 @dataclasses.dataclass(frozen=True)
 class _DecayingHyperparameters(_AdaptiveHyperparameters):
-  """What FedAdam and FedYogi share."""
+  """Common hyperparameters of FedAdam and FedYogi."""
 
   beta2: float = hp.field(
       0.99, 'Decay of the mean of squared updates.', minimum=0.0, below=1.0
@@ -160,7 +160,7 @@ def _build(task, hyperparameters):
   )
 
 
-# One loop, because the four methods differ in their server optimizer alone.
+# One loop, because the four methods differ only in their server optimizer.
 for _name, _hyperparameters, _summary in (
     ('fedavgm', FedAvgMHyperparameters, 'with momentum (Hsu 2019)'),
     ('fedadagrad', FedAdagradHyperparameters, 'with Adagrad (Reddi 2021)'),
@@ -168,5 +168,5 @@ for _name, _hyperparameters, _summary in (
     ('fedyogi', FedYogiHyperparameters, 'with Yogi (Reddi 2021)'),
 ):
   methods.register(
-      _name, _hyperparameters, summary=f'FedAvg whose server steps {_summary}'
+      _name, _hyperparameters, summary=f'FedAvg with server steps {_summary}'
   )(_build)

@@ -1,8 +1,8 @@
 """FedProx: FedAvg whose local steps are pulled towards the received model.
 
-TFF's own FedProx adds the gradient of the pull with the wrong sign (in 0.87:
-mu (w - u) in the place of mu (u - w)), and so drives clients away from the
-model that they have received. This one does not build on it.
+TFF's own FedProx adds the gradient of the pull with the wrong sign (in 0.87,
+mu (w - u) instead of mu (u - w)), which drives clients away from the model that
+they received. This implementation does not build on it.
 
 Federated Optimization in Heterogeneous Networks
     Li, Sahu, Zaheer, Sanjabi, Talwalkar, Smith. MLSys 2020.
@@ -47,8 +47,8 @@ class FedProxHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
   epochs_range: str = hp.field(
       'off',
-      'Passes over the local data, drawn anew for each client and round, as in'
-      ' 1:5: clients that do not finish their work; off: all finish it.',
+      'Range of local epochs, such as 1:5, drawn for each client and round, to'
+      ' simulate clients that do not finish; off: all finish their epochs.',
   )
 
   def __post_init__(self):
@@ -60,7 +60,7 @@ class FedProxHyperparameters(hp.Aggregation, hp.LocalTraining):
     return super().longest_line() if self.epochs_range == 'off' else 0
 
   def fewest_and_most_epochs(self) -> Optional[tuple[int, int]]:
-    """Returns `epochs_range` as two numbers, None if it is off.
+    """Returns `epochs_range` as two numbers, or None if it is off.
 
     Raises:
       ValueError: If it is neither off nor a range.
@@ -97,7 +97,7 @@ def build_fedprox(
   FedAvg, and so is K = 1 with any mu, because the first u is w.
 
   With `epochs_range` the number of epochs is drawn for each client and round,
-  as the paper does to have clients that stop early.
+  as the paper does to simulate clients that stop early.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -146,7 +146,7 @@ def build_fedprox_work(
 
 
 def _eta(hyperparameters, message):
-  """Returns eta of the round of a message, or of a server state."""
+  """Returns eta in the round of a message or server state."""
   return local_step.scheduled(
       hyperparameters, message, hyperparameters.learning_rate
   )

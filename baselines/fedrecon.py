@@ -1,4 +1,4 @@
-"""FedRecon: private weights, reconstructed in every round and forgotten.
+"""FedRecon: private weights, reconstructed in every round, then discarded.
 
 Federated Reconstruction: Partially Local Federated Learning
     Singhal, Sidahmed, Garrett, Wu, Rush, Prakash. NeurIPS 2021.
@@ -40,7 +40,7 @@ class FedReconHyperparameters(fedalt.PhasesHyperparameters):
       ' shared ones on the rest; false: both on all.',
   )
   joint: bool = hp.field(
-      False, 'Whether private weights move along while shared ones are trained.'
+      False, 'Whether private weights also train while shared ones are trained.'
   )
   server_optimizer: str = hp.field(
       'sgd',
@@ -66,11 +66,11 @@ def build_fedrecon(
                 [joint: w <- w - eta_w grad_w f_i(a, w; b) in the same step]
     server  : theta <- theta - eta_g * sum_i q_i (theta - a_i) / sum_i q_i
 
-  The weight q_i is that of the second half alone, and no gradient passes
-  through the reconstruction of w. Server state: `weights` theta, and
-  `optimizer` if there is one. Clients keep nothing: whenever one is evaluated
-  it learns w from w^0 on all its training data, in `adapt_epochs` passes. With
-  all data in both parts this is stateless FedAlt.
+  The weight q_i is that of the second half only, and no gradient passes through
+  the reconstruction of w. Server state: `weights` theta, and `optimizer` if
+  there is one. Clients keep nothing: for evaluation they learn w from w^0 on
+  all their training data, in `adapt_epochs` passes. If both parts use all data,
+  this is stateless FedAlt.
 
   Args:
     parts: The model and its split.
@@ -103,9 +103,9 @@ def build_fedrecon(
       )
     return client_work.ClientOutput(
         client_state=kept,
-        # theta alone: w never leaves its client.
+        # Only theta: w never leaves its client.
         update=local_sgd.difference(theta, shared),
-        # Examples that only w was learned on say nothing about theta.
+        # Examples on which only w was learned carry no weight for theta.
         weight=client_work.client_weight(
             client_weighting, query, hyperparameters.batch_size
         ),
@@ -124,7 +124,7 @@ def build_fedrecon(
 
 
 def every_other(data: Mapping[str, Any], first: int) -> Mapping[str, Any]:
-  """Returns dense client data of the examples first, first + 2, ... alone."""
+  """Returns dense client data with only the examples first, first + 2, ..."""
   return collections.OrderedDict(
       data,
       num_examples=(data['num_examples'] + 1 - first) // 2,

@@ -30,8 +30,8 @@ class FedRepHyperparameters(fedalt.PhasesHyperparameters):
   final_epochs: int = hp.inherited(fedsim.FedSimHyperparameters, 'final_epochs')
   orthonormal: bool = hp.field(
       False,
-      'Whether the server makes theta orthonormal in every round, as the'
-      ' authors do for linear representations; theta must be one matrix.',
+      'Whether the server orthonormalizes theta in every round, as the authors'
+      ' do for linear representations; theta must be a single matrix.',
   )
 
 
@@ -53,9 +53,9 @@ def build_fedrep(
     server  : theta <- theta - eta_g * sum_i q_i (theta - a_i) / sum_i q_i
               [orthonormal: theta <- Q, where theta = Q R]
 
-  The authors train every head for ten more epochs after the last round:
-  `final_epochs`, 0 by default because no method that it is compared with has
-  them.
+  The authors train every head for ten more epochs after the last round
+  (`final_epochs`); the default is 0 because the methods that it is compared
+  with do not.
 
   Args:
     parts: The model and its split.
@@ -64,7 +64,7 @@ def build_fedrep(
     client_weighting: q_i, see `fedavg.build_fedavg`.
 
   Raises:
-    ValueError: With `orthonormal`, if theta is not one matrix.
+    ValueError: With `orthonormal`, if theta is not a single matrix.
   """
   if hyperparameters.orthonormal:
     _check_matrix(parts)
@@ -88,12 +88,12 @@ def _check_matrix(parts: partition.Partition) -> None:
 def orthonormalize(theta: Any) -> Any:
   """Returns theta, a tuple of one matrix, orthonormal along its longer side.
 
-  The columns of a tall matrix, the rows of a wide one, span what they spanned.
+  The span of the columns (tall matrix) or rows (wide matrix) is preserved.
   """
   matrix = theta[0]
   is_wide = matrix.shape[0] < matrix.shape[1]
   q, r = tf.linalg.qr(tf.transpose(matrix) if is_wide else matrix)
-  # Of all signs those that leave an orthonormal theta as it is.
+  # Choose the signs that leave an orthonormal theta unchanged.
   signs = tf.where(tf.linalg.diag_part(r) < 0, -1.0, 1.0)
   q *= tf.cast(signs, q.dtype)
   return (tf.transpose(q) if is_wide else q,)

@@ -24,8 +24,8 @@ from tff_pers.core import process
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import submodels
 
-_WINDOW_USE = 1  # Of a client's key, beside its batches.
-# No window is privileged, so that a tier is evaluated at several.
+_WINDOW_USE = 1  # Separates this draw from a client's batches.
+# No window is special, so a tier is evaluated at several.
 _EVALUATED = 5
 
 
@@ -35,8 +35,8 @@ class FedRolexHyperparameters(heterofl.ScaledHyperparameters):
 
   window: str = hp.field(
       'rolling',
-      'Which units a client trains: rolling (from unit t on in round t), random'
-      ' (drawn for each client and round) or static (the first ones).',
+      'Units that a client trains: rolling (starting at unit t in round t),'
+      ' random (drawn for each client and round) or static (the first ones).',
       choices=submodels.WINDOWS,
   )
 
@@ -59,13 +59,13 @@ def build_fedrolex(
               clients i that have coordinate p; if there is none, w[p] stays
 
   In C rounds every unit is trained equally often. Server state: `weights` w.
-  Clients are stateless, and deploy the whole model. `evaluate_global` gives
-  every tier the mean over 5 evenly spaced windows (with window=static that of
-  the first units). With all widths 1 it is FedAvg.
+  Clients are stateless and deploy the whole model. `evaluate_global` reports
+  for every tier the mean over 5 evenly spaced windows (with window=static, the
+  first units). With all widths 1 it is FedAvg.
 
   Args:
     parts: The sub-models of the tiers.
-    names: Of the tiers, numbers.
+    names: Numbers of the tiers.
     assign: The tier of a client, see `data.tiers.assign`.
     hyperparameters: See `FedRolexHyperparameters`; `tiers` and `width_rounding`
       are in `parts`.

@@ -1,7 +1,7 @@
 """FedSim and FedPer: shared and private weights, trained by simultaneous steps.
 
-FedPer has one step size for all weights; the private ones of the original are
-the last layers, and clients count by their examples.
+FedPer uses one step size for all weights; in the original, the last layers are
+private and clients are weighted by examples.
 
 Federated Learning with Partial Model Personalization
     Pillutla, Malik, Mohamed, Rabbat, Sanjabi, Xiao. ICML 2022. Algorithm 2.
@@ -53,9 +53,9 @@ class FedSimHyperparameters(SharedHyperparameters):
 
   final_epochs: int = hp.field(
       0,
-      'Passes over its training data in which a client that trains learns its'
-      ' private weights once more before it is evaluated, the global ones'
-      ' frozen; for comparisons give it to all methods, or to none.',
+      'Extra passes over its training data in which a trained client refines'
+      ' its private weights before it is evaluated, with frozen global weights;'
+      ' for fair comparisons use it for all methods or for none.',
       minimum=0,
   )
 
@@ -69,8 +69,8 @@ class FedPerHyperparameters(
   final_epochs: int = hp.inherited(FedSimHyperparameters, 'final_epochs')
   head_init: str = hp.field(
       'common',
-      'First private weights: common (their part of the first weights of the'
-      ' run, at all clients) or random (each client draws its own).',
+      'Initial private weights: common (from the initial weights of the run,'
+      ' for all clients) or random (drawn by each client).',
       choices=('common', 'random'),
   )
 
@@ -95,7 +95,7 @@ def build_fedsim(
               w_i <- w
     server  : theta <- theta - eta_g * sum_i q_i (theta - a_i) / sum_i q_i
 
-  Server state: `weights` theta. Client state: w_i, at first that part of w^0.
+  Server state: `weights` theta. Client state: w_i, initially that part of w^0.
   Deploys (theta, w_i), see `split_training.build_deploy`. Without private
   weights it is FedAvg, without shared ones local training. The authors' q_i is
   the number of batches.
@@ -119,7 +119,7 @@ def build_fedsim(
     )
     return client_work.ClientOutput(
         client_state=own,
-        # theta alone: w_i never leaves its client.
+        # Only theta: w_i never leaves its client.
         update=local_sgd.difference(theta, shared),
         weight=client_work.client_weight(
             client_weighting, data, hyperparameters.batch_size
@@ -147,17 +147,17 @@ def average_shared(
     server_optimizer: Optional[tff.learning.optimizers.Optimizer] = None,
     project: Optional[Callable[[Any], Any]] = None,
 ) -> process.PersonalizedProcess:
-  """Returns the method that averages theta and leaves w_i with its client.
+  """Returns the method that averages theta and keeps w_i at its client.
 
   Args:
     parts: The model and its split.
-    work: What a client does; its update is theta - a_i, and it keeps w_i.
+    work: The client work; its update is theta - a_i, its client state w_i.
     hyperparameters: A `SplitHyperparameters` with `server_learning_rate`.
     num_clients: See `build_fedsim`.
-    stateless: Whether clients keep nothing. All of them are then evaluated as
-      those that never trained.
-    random_start: Whether each client draws its first w_i, rather than all
-      starting from that part of w^0.
+    stateless: Whether clients keep nothing. They are then all evaluated as
+      clients that never trained.
+    random_start: Whether each client draws its initial w_i, instead of using
+      that part of w^0.
     server_optimizer: See `fedavg.build_averaging`.
     project: See `fedavg.build_averaging`.
   """

@@ -26,7 +26,7 @@ from tff_pers.models import submodels
 from tff_pers.models import tiers as tiers_lib
 from tff_pers.models import width_hyperparameters as width_hp
 
-_WIDTH_USE = -1  # Folded into the key of a batch, apart from its dropout.
+_WIDTH_USE = -1  # Separates this draw from the dropout of a batch.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class FjORDHyperparameters(width_hp.WidthHyperparameters):
   distill: bool = hp.field(
       False,
       'Whether a step trains the largest sub-model of a client on the labels,'
-      ' and the drawn one on what the largest predicts.',
+      ' and the drawn one on the predictions of the largest.',
   )
 
 
@@ -55,19 +55,18 @@ def build_fjord(
               K times, with a minibatch b:
                 p  uniform among the widths <= p_max, one for the whole network
                 without distillation: a step of the first p C units on
-                        CE(model_p(x), y); the others rest
-                with:   z = model_pmax(x), a step of all that the client has on
-                        CE(z, y) + CE(softmax(z) as it is, model_p(x))
+                        CE(model_p(x), y); the others stay
+                with:   z = model_pmax(x), a step of all units of the client on
+                        CE(z, y) + CE(stop_gradient(softmax(z)), model_p(x))
     server  : w[p] <- w[p] - sum_i q_i (w - w_i)[p] / sum_i q_i, over the
-              clients i whose p_max reaches coordinate p, whatever they drew
+              clients i whose p_max reaches coordinate p, whichever p they drew
 
-  Server state: `weights` w. Clients are stateless. Who deploys what, and what
-  `evaluate_global` evaluates, is as in HeteroFL. With all widths 1 it is
-  FedAvg.
+  Server state: `weights` w. Clients are stateless. Deployment and
+  `evaluate_global` are as in HeteroFL. With all widths 1 it is FedAvg.
 
   Args:
     parts: The sub-models of the tiers.
-    names: Of the tiers, numbers.
+    names: Numbers of the tiers.
     assign: The tier of a client, see `data.tiers.assign`.
     hyperparameters: See `FjORDHyperparameters`; `tiers` and `width_rounding`
       are in `parts`.
@@ -102,8 +101,8 @@ def build_fjord(
         taught = distilled(model, parts.tiers[k], kept)
         loss, gradient = taught.loss_and_gradient(line.weights, batch)
         return local.take(line, gradient, learning_rate), loss
-      # A step of the slice by itself: neither momentum nor weight decay moves
-      # what lies above it.
+      # A step of the slice only, so that neither momentum nor weight decay
+      # moves the units above it.
       own = local_step.Line(*_each(line, lambda all_: submodels.extract(
           model, all_, kept
       )))
@@ -129,12 +128,12 @@ def distilled(
     model: functional.FunctionalModel, student: functional.FunctionalModel,
     kept: submodels.Kept,
 ) -> functional.FunctionalModel:
-  """Returns the model whose loss also teaches one of its sub-models.
+  """Returns the model whose loss also trains one of its sub-models.
 
   Args:
     model: The largest model z of a client.
     student: A sub-model of it.
-    kept: The units that it keeps.
+    kept: The units that the sub-model keeps.
   """
 
   def predict(weights, x, training, seed):
@@ -159,12 +158,12 @@ def distilled(
 
 
 def _each(line, change):
-  """Returns `change` of the weights, and of the momentum if there is any."""
+  """Applies `change` to the weights and, if any, the momentum."""
   return [change(part) if part else part for part in line]
 
 
 def _one_of_each(widths) -> list[int]:
-  """Returns the numbers of tiers of different widths."""
+  """Returns one tier number per distinct width."""
   return [k for k, width in enumerate(widths) if widths.index(width) == k]
 
 

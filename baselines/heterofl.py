@@ -33,8 +33,8 @@ class ScaledHyperparameters(width_hp.WidthHyperparameters):
 
   scaler: str = hp.field(
       'auto',
-      'Whether narrow layers are scaled up in training: what hidden layers give'
-      ' is divided by the width; auto: where the model has a normalization.',
+      'Whether the outputs of hidden layers are divided by the width in'
+      ' training; auto: if the model has a normalization.',
       choices=('auto', 'on', 'off'),
   )
 
@@ -83,14 +83,14 @@ def build_heterofl(
     server  : w[p] <- w[p] - sum_i q_i (w - w_i)[p] / sum_i q_i, over the
               clients i that have coordinate p; if there is none, w[p] stays
 
-  Server state: `weights` w, of the whole model. Clients are stateless. A client
-  deploys, and `evaluate` evaluates, the first units that its tier keeps, in the
-  one type of all tiers; `evaluate_global` evaluates those of every tier. With
-  all widths 1 it is FedAvg.
+  Server state: `weights` w of the whole model. Clients are stateless. A client
+  deploys, and `evaluate` evaluates, the first units of its tier, padded to one
+  type for all tiers; `evaluate_global` evaluates those of every tier. With all
+  widths 1 it is FedAvg.
 
   Args:
     parts: The sub-models of the tiers.
-    names: Of the tiers, numbers.
+    names: Numbers of the tiers.
     assign: The tier of a client, see `data.tiers.assign`.
     hyperparameters: See `HeteroFLHyperparameters`; `tiers` and `width_rounding`
       are in `parts`.
@@ -116,9 +116,9 @@ def deploying_first_units(
 
   Args:
     parts: The sub-models of the tiers.
-    names: Of the tiers, numbers.
+    names: Numbers of the tiers.
     assign: The tier of a client.
-    work: What a client does; its update is `<kept, update>`.
+    work: The client work; its update is `<kept, update>`.
   """
 
   def of_client(weights, fields, index):

@@ -1,6 +1,6 @@
 """IFCA: k models; every client trains the one that fits it best.
 
-With average=model also known as HypCluster.
+With average=model it is also known as HypCluster.
 
 An Efficient Framework for Clustered Federated Learning.
     Ghosh, Chung, Yin, Ramchandran. NeurIPS 2020.
@@ -30,15 +30,15 @@ from tff_pers.core import random
 from tff_pers.models import functional
 from tff_pers.models import mixtures
 
-_PERTURBATION_USE = -3  # Keeps the noise apart from other draws of a run.
-_PERTURBATION = 0.1  # Relative to a usual initialization.
+_PERTURBATION_USE = -3  # Separates the noise from other draws of a run.
+_PERTURBATION = 0.1  # Relative to the usual initialization.
 
 
 @dataclasses.dataclass(frozen=True)
 class IfcaHyperparameters(hp.LocalTraining):
   """Hyperparameters of IFCA."""
 
-  # The gradient of all examples is one step, without minibatches.
+  # With average=gradient a step uses all examples, without minibatches.
   local_steps: int = hp.inherited(
       hp.LocalTraining, 'local_steps', when='average=model'
   )
@@ -61,14 +61,14 @@ class IfcaHyperparameters(hp.LocalTraining):
   )
   restarts: int = hp.field(
       1,
-      'Draws of the k initial models; those of the smallest mean training loss'
-      ' are kept. More than 1 take the first round.',
+      'Number of draws of the k initial models, of which the one with the'
+      ' smallest mean training loss is kept. More than 1 use the first round.',
       minimum=1,
   )
   warmup_rounds: int = hp.field(
       0,
-      'First rounds in which all clients train model 0; then the k models are'
-      ' that one and noise.',
+      'Number of first rounds in which all clients train model 0; the k models'
+      ' are then copies of it plus noise.',
       minimum=0,
   )
 
@@ -83,7 +83,7 @@ class IfcaHyperparameters(hp.LocalTraining):
   def cadence(
       self, num_clients: int, cohort_size: int
   ) -> cadence_lib.Cadence:
-    """See the base; before, all clients have one model."""
+    """See the base class; during warm-up, all clients share one model."""
     return super().cadence(num_clients, cohort_size).after(self.warmup_rounds)
 
   def longest_line(self) -> int:
@@ -109,10 +109,10 @@ def build_ifca(
               (each gradient clipped, and with weight decay, by its client)
     deploy  : w_{j_i}, j_i chosen anew
 
-  A model without members stays as it is. Clients send one-hot-weighted values,
-  so the server needs sums alone, not who chose what. Server state:
-  `models`, a table (see `mixtures`); clients are stateless. k = 1 and
-  average=model is FedAvg.
+  A model without members stays the same. Clients send one-hot-weighted values,
+  so the server needs only sums, not individual choices. Server state: `models`,
+  a table (see `mixtures`); clients are stateless. k = 1 with average=model is
+  FedAvg.
 
   Args:
     model: The architecture; f_i is its mean loss on client i.
@@ -133,30 +133,30 @@ def build_ifca(
   dtype = model.dtype
 
   def next_models(state, mean):
-    # The step size is in the updates already: clients know the schedule.
+    # Updates include the step size already, because clients know the schedule.
     models = local_sgd.descend(state['models'], mean['adaptors'], 1.0)
     if restarts > 1:
-      # Round 0 only decides between the draws: its clients trained models of
-      # draw 0, and that training is thrown away.
+      # Round 0 only chooses among the draws: its clients trained the models of
+      # draw 0, and that training is discarded.
       best = tf.argmin(mean['base'], output_type=tf.int32)
       chosen = mixtures.initial_models(model, num_models, state['seed'], best)
       models = _where(tf.equal(state['round'], 0), chosen, models)
     if hyperparameters.warmup_rounds:
       last = hyperparameters.warmup_rounds - 1
-      # Equal models would get equal losses, every client would choose model 0,
-      # and the others would never move.
+      # With equal models, losses would be equal, every client would choose
+      # model 0, and the others would never move.
       noisy = _copies(mixtures.select(models, 0), num_models, state['seed'])
       models = _where(state['round'] <= last, noisy, models)
     return models
 
   def deploy(message, client_state, data):
-    del client_state  # Nothing.
+    del client_state  # Empty.
     j, _ = choose(model, message['models'], num_models, data)
     router = tf.one_hot(j, num_models, dtype=dtype)
     return router, mixtures.select(message['models'], j)
 
   def client_model(models, client_state, index):
-    del client_state, index  # Without data one model is as good as another.
+    del client_state, index  # Without data, any model will do.
     return mixtures.select(models, 0)
 
   return model_table.build_model_table(
@@ -171,11 +171,11 @@ def choose(
     model: functional.FunctionalModel, models: Any, num_models: int,
     data: Mapping[str, Any],
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns (j, f_i(w_j)), the model of smallest training loss, dropout off."""
+  """Returns (j, f_i(w_j)) for the smallest training loss, without dropout."""
   losses = example_losses.mean_loss(
       model, data, example_losses.compute(model, models, num_models, data)
   )
-  # f_i has the model's penalty in it, which `compute` leaves out.
+  # f_i includes the model's penalty, which `compute` leaves out.
   losses += tf.stack([
       tf.cast(model.penalty(mixtures.select(models, j)), losses.dtype)
       for j in range(num_models)
@@ -189,7 +189,7 @@ def build_ifca_work(
     num_models: int,
     client_weighting: str,
 ) -> client_work.ClientWork:
-  """Returns the client work; its update's `base` is the losses of restarts.
+  """Returns the client work; `base` of its update holds the restarts' losses.
 
   Args:
     model: The architecture; f_i is its mean loss on client i.
@@ -212,7 +212,7 @@ def build_ifca_work(
           **hyperparameters.budget(),
       )
       return local_sgd.difference(weights, final), loss
-    # The full gradient: `seed` draws only its two halves, not used here.
+    # The full gradient; `seed` only draws its two halves, unused here.
     found = local_gradient.compute(model, weights, data, seed=seed)
     direction = local.direction(weights, found.gradient)
     scaled = tf.nest.map_structure(
@@ -226,7 +226,7 @@ def build_ifca_work(
   def update(message, client_state, data):
     models = message['models']
     j, _ = choose(model, models, num_models, data)
-    # All train model 0, which is FedAvg.
+    # All clients train model 0, which is FedAvg.
     if hyperparameters.warmup_rounds:
       j = tf.where(message['round'] < hyperparameters.warmup_rounds, 0, j)
     one_hot = tf.one_hot(j, num_models)
@@ -245,8 +245,8 @@ def build_ifca_work(
             base=_restart_losses(model, message, data, num_models,
                                  hyperparameters.restarts),
         ),
-        # Models are averaged over their members. Gradients are divided by the
-        # whole cohort, as in the paper, so every client has weight in every
+        # Models are averaged over their members, but gradients are divided by
+        # the whole cohort, as in the paper, so every client has weight in every
         # model.
         weight=router_aggregation.router_weight(
             weight, one_hot if by_model else tf.ones_like(one_hot)
@@ -258,15 +258,15 @@ def build_ifca_work(
 
 
 def _restart_losses(model, message, data, num_models, restarts):
-  """Returns min_j f_i(w_j) of every draw of models in the first round.
+  """Returns min_j f_i(w_j) for every draw of models in the first round.
 
-  A client draws them itself from the run's seed: nothing more is sent down.
+  Clients draw the models themselves from the run's seed, so none are sent.
   """
   if restarts == 1:
     return ()
   dtype = model.dtype
 
-  @tf.autograph.experimental.do_not_convert  # Else `map_fn` spends seconds.
+  @tf.autograph.experimental.do_not_convert  # Else `map_fn` takes seconds.
   def loss(draw):
     models = mixtures.initial_models(
         model, num_models, message['seed'], draw
@@ -281,7 +281,7 @@ def _restart_losses(model, message, data, num_models, restarts):
 
 
 def _copies(weights, num_models: int, seed):
-  """Returns a table of `weights`, all but model 0 with noise."""
+  """Returns a table of copies of `weights`, with noise on all but model 0."""
   models = [weights] + [
       mixtures.perturb(
           weights, random.key(seed, _PERTURBATION_USE, j), _PERTURBATION
@@ -297,7 +297,7 @@ def _where(condition, a, b):
 
 @methods.register(
     'ifca', IfcaHyperparameters,
-    summary='k models, every client trains the best for it (Ghosh 2020)',
+    summary='k models; every client trains its best one (Ghosh 2020)',
     travels=methods.Travels(down=('models',), up=('models',)),
 )
 def _build(task, hyperparameters):

@@ -33,7 +33,7 @@ class KnnPerHyperparameters(fedavg.FedAvgHyperparameters):
       search=hp.Between(1, 50, log=True),
   )
   max_store: int = hp.field(
-      1000, 'Examples that a store holds; of more, some are drawn.', minimum=1
+      1000, 'Size of a store; of more examples, some are drawn.', minimum=1
   )
 
 
@@ -52,12 +52,12 @@ def build_knn_per(
                              exp(-||phi(x) - phi(x_j)|| / s) [y_j = y]
               lambda_i p_kNN + (1 - lambda_i) p_w
 
-  phi(x) is what enters the last layer, under the current w. lambda_i is that of
-  0, .1, ..., 1 with the smallest loss on a fifth of the examples, drawn by the
-  client's key, beside a store of the others; then all join the store. s is the
-  median of the distances within a store. Of regression, predictions and means
-  of the neighbours are mixed. Server state: `weights` w. Clients are stateless,
-  and new ones do all this at once; what they deploy is
+  phi(x) is the input of the last layer under the current w. lambda_i is the one
+  of 0, .1, ..., 1 with the smallest loss on a fifth of the examples (drawn by
+  the client's key), using a store of the others; then all examples join the
+  store. s is the median distance within a store. For regression, predictions
+  are mixed with means of the neighbours' targets. Server state: `weights` w.
+  Clients are stateless, so new ones work like others; a client deploys
   `<mixing, store, weights>`, see `neighbours`.
 
   Args:
@@ -67,7 +67,7 @@ def build_knn_per(
 
   Raises:
     ValueError: If the model does not end in a dense layer without activation,
-      or an example has not one label or target.
+      or examples do not have exactly one label or target.
   """
   neighbours = neighbours_lib.Neighbours(
       last_layer.of(model), hyperparameters.k, hyperparameters.max_store

@@ -1,4 +1,4 @@
-"""L2GD: personal models, averaged in part whenever a coin says so.
+"""L2GD: personal models, partially averaged when a coin flip says so.
 
 Federated Learning of a Mixture of Global and Local Models
     Hanzely, Richtarik. 2020. https://arxiv.org/abs/2002.05516
@@ -25,17 +25,17 @@ from tff_pers.data import client_data
 from tff_pers.data import on_demand
 from tff_pers.models import functional
 
-_COIN_USE = -6  # Keeps the coins apart from the other draws of a run.
+_COIN_USE = -6  # Separates the coins from other draws of a run.
 _AUTO = 'p=auto and smoothness=0'
 
 
 class Steps(NamedTuple):
-  """The chain of L2GD in terms of one client.
+  """The iteration of L2GD from the view of one client.
 
   Attributes:
     p: Probability that an iteration averages.
     local: s, the size of a local step.
-    averaging: th, how far a model moves to the mean in an iteration.
+    averaging: th, the share of the way to the mean in an averaging iteration.
   """
 
   p: float
@@ -47,11 +47,11 @@ class Steps(NamedTuple):
 class L2gdHyperparameters(hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of L2GD."""
 
-  # Known smoothness and lambda say how long steps may be.
+  # Smoothness and lambda, if known, bound the step sizes.
   learning_rate: float = hp.inherited(
       hp.LocalTraining, 'learning_rate', when='smoothness=0'
   )
-  # The coins say how many local steps a round has; K is what p aims at.
+  # The coins decide the number of local steps per round; p aims at K.
   local_steps: int = hp.inherited(hp.LocalTraining, 'local_steps', when=_AUTO)
   local_epochs: int = hp.inherited(hp.LocalTraining, 'local_epochs', when=_AUTO)
   lambda_: float = hp.field(
@@ -61,14 +61,13 @@ class L2gdHyperparameters(hp.Aggregation, hp.LocalTraining):
   p: Union[float, str] = hp.field(
       'auto',
       'Probability that an iteration averages; auto: lambda / (L + lambda) if'
-      ' smoothness is given, else one in as many as there are local steps, at'
-      ' most 1/2.',
+      ' smoothness is given, else 1 / (number of local steps), at most 1/2.',
       above=0.0, below=1.0, auto=True,
   )
   smoothness: float = hp.field(
       0.0,
-      'L, the smoothness of the local losses, from which the step sizes follow;'
-      ' 0: unknown, local steps are of size learning_rate.',
+      'L, smoothness of the local losses, which determines the step sizes; 0:'
+      ' unknown, local steps have size learning_rate.',
       minimum=0.0,
   )
 
@@ -84,12 +83,12 @@ class L2gdHyperparameters(hp.Aggregation, hp.LocalTraining):
     return 0  # The coins decide.
 
   def steps(self, num_local_steps: Optional[float] = None) -> Steps:
-    """Returns the steps of the chain.
+    """Returns the steps of the iteration.
 
       alpha = N / (2 max(L / (1 - p), lambda / p))
       s = alpha / (N (1 - p)),  th = alpha lambda / (N p)
 
-    Without L, s is the learning rate, from which alpha and th follow.
+    Without L, s is the learning rate, which determines alpha and th.
 
     Args:
       num_local_steps: K; None: `local_steps`.
@@ -105,7 +104,7 @@ class L2gdHyperparameters(hp.Aggregation, hp.LocalTraining):
       share = 0.5 / max(smoothness / (1 - p), self.lambda_ / p)  # alpha / N
       return Steps(p, share / (1 - p), share * self.lambda_ / p)
     share = self.learning_rate * (1 - p)
-    # Beyond 1/2 the bound on alpha is violated, whatever L is.
+    # Above 1/2 the bound on alpha is violated for every L.
     return Steps(p, self.learning_rate, min(0.5, share * self.lambda_ / p))
 
 
@@ -126,19 +125,19 @@ def build_l2gd(
       with probability 1 - p, all i: x_i <- x_i - s g_i(x_i; b)
       with probability p    , all i: x_i <- x_i + th (xbar - x_i)
 
-  See `L2gdHyperparameters.steps` for s and th. Averaging leaves xbar where it
-  is, so that J averagings in a row need one exchange: x_i moves to xbar by the
-  share 1 - (1 - th)^J. A round is H >= 1 local steps and J >= 1 averagings, and
-  its clients send x_i after the former. They average as soon as they hear xbar,
-  which is when they take part again or deploy x_i: with all clients in every
-  round that is the iteration above. Cohorts are outside of the theory: xbar is
-  the mean of the cohort, and who was absent moves to the newest xbar.
+  See `L2gdHyperparameters.steps` for s and th. Averaging does not change xbar,
+  so J consecutive averagings need one exchange: x_i moves towards xbar by the
+  share 1 - (1 - th)^J. A round is H >= 1 local steps, after which its clients
+  send x_i, and then J >= 1 averagings. Clients average when they receive xbar,
+  that is, when they next take part or deploy: if all clients take part in every
+  round, this is the iteration above. The theory does not cover cohorts: xbar is
+  then the mean of the cohort, and absent clients move to the newest xbar.
 
   Server state: `weights` xbar; `pull`, the share of the last round; `iteration`
   and `local_steps`, the first coin of the coming round and its H. Client state:
-  x_i, and whether it was ever trained; a client that was not deploys xbar. With
+  x_i, and whether it was ever trained; an untrained client deploys xbar. With
   lambda = 0 it is local training. Weights other than the paper's uniform ones
-  weigh the clients in F and in xbar alike.
+  weight the clients in both F and xbar.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -154,7 +153,7 @@ def build_l2gd(
     return collections.OrderedDict(iteration=start, local_steps=local_steps)
 
   def init(seed):
-    # Averaging in the beginning changes nothing: all models are equal.
+    # Averaging at the start changes nothing, because all models are equal.
     start = count_coins(seed, tf.constant(0), steps.p, averaging=True)
     return collections.OrderedDict(
         weights=model.initial_weights(seed), pull=tf.zeros([], dtype),
@@ -177,7 +176,7 @@ def build_l2gd(
     )
 
   def measure(state, aggregate):
-    del aggregate  # The coins alone.
+    del aggregate  # Only the coins.
     return collections.OrderedDict(
         local_steps=tf.cast(state['local_steps'], tf.float32),
         averagings=tf.cast(averagings(state)[1], tf.float32),
@@ -207,13 +206,13 @@ def build_l2gd(
 def count_coins(
     seed: tf.Tensor, start: tf.Tensor, p: float, averaging: bool
 ) -> tf.Tensor:
-  """Returns how many coins from `start` on say the same, int32.
+  """Returns the number of equal coins in a row from `start` on, int32.
 
   Args:
     seed: The seed of the run.
     start: int32, the first iteration.
     p: Probability of averaging.
-    averaging: What the counted coins say.
+    averaging: The result of the counted coins.
   """
   return tf.while_loop(
       lambda count: tf.equal(is_averaging(seed, start + count, p), averaging),
@@ -222,8 +221,8 @@ def count_coins(
 
 
 def is_averaging(seed: tf.Tensor, iteration: tf.Tensor, p: float) -> tf.Tensor:
-  """Returns what the coin of an iteration says, bool."""
-  # The key has no client: a coin is for all of them.
+  """Returns whether the coin of an iteration says to average, bool."""
+  # The key contains no client, because all share the coin.
   draw = tf.random.stateless_uniform(
       [], random.key(seed, _COIN_USE, iteration), dtype=tf.float64
   )
@@ -231,13 +230,13 @@ def is_averaging(seed: tf.Tensor, iteration: tf.Tensor, p: float) -> tf.Tensor:
 
 
 def averaged(message: Mapping[str, Any], own: Any) -> Any:
-  """Returns x_i after the averagings of the last round; else xbar.
+  """Returns x_i after the averagings of the last round, or xbar.
 
   Args:
     message: Has `weights`, xbar, and `pull`, the share of the way to it.
     own: The client state.
   """
-  # Written so that a share of 0 returns the bits of x_i.
+  # Written so that a share of 0 returns x_i bit-identically.
   return tf.nest.map_structure(
       lambda x, mean: tf.where(
           own['trained'], x + message['pull'] * (mean - x), mean
@@ -252,7 +251,7 @@ def build_l2gd_work(
     learning_rate: float,
     client_weighting: str,
 ) -> client_work.ClientWork:
-  """Returns the client work: the averaging that is due, then H local steps.
+  """Returns the client work: the pending averaging, then H local steps.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -272,7 +271,7 @@ def build_l2gd_work(
         num_steps=message['local_steps'],
         batch_size=hyperparameters.batch_size,
     )
-    # Without examples there is no training, and the client is absent.
+    # A client without examples does not train and counts as absent.
     trained = data['num_examples'] > 0
     return client_work.ClientOutput(
         client_state=tf.nest.map_structure(
@@ -291,7 +290,7 @@ def build_l2gd_work(
 
 @methods.register(
     'l2gd', L2gdHyperparameters,
-    summary='personal models, averaged in part now and then (Hanzely 2020)',
+    summary='personal models, partly averaged at random (Hanzely 2020)',
     travels=methods.Travels(down=('weights', 'pull', 'local_steps')),
 )
 def _build(task, hyperparameters):

@@ -1,6 +1,6 @@
 """Local adaptor: a federated base model, and private adaptors per client.
 
-FLoRAL with one adaptor that stays at its client, and so without a router.
+FLoRAL with one adaptor that stays at its client, hence without a router.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
     Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
@@ -52,21 +52,21 @@ def build_local_adaptor(
                 a_k <- a_k - eta_lora grad_a loss
     server  : u <- sum_k n_k u_k / sum_k n_k
 
-  Server state: `weights` u. Client state: a_k, at first the same for all and of
-  no effect. Deploys u + a_k, folded together. The step is as in FLoRAL; that of
-  a client that never trains follows no schedule.
+  Server state: `weights` u. Client state: a_k, initially equal for all and
+  without effect. Deploys u + a_k, folded together. The step is FLoRAL's; a
+  client that never trains uses no schedule.
 
   Args:
     adapted: The model with one adaptor, see `models.adaptors.floral`.
-    hyperparameters: See `LocalAdaptorHyperparameters`; those that say what
-      adaptors are like have no effect here.
+    hyperparameters: See `LocalAdaptorHyperparameters`; those that describe the
+      adaptors have no effect here.
     num_clients: N; a client of a larger index never trains, and learns its
       adaptors when it is evaluated. None: every client may train.
     client_weighting: n_k, see `fedavg.build_fedavg`.
 
   Raises:
-    ValueError: If `adapted` has not one adaptor, or a frozen base an
-      aggregator.
+    ValueError: If `adapted` does not have exactly one adaptor, or a frozen base
+      has an aggregator.
   """
   hyperparameters.check_aggregator(adapted)
   if adapted.num_adaptors != 1:
@@ -77,13 +77,13 @@ def build_local_adaptor(
 
   def deploy(message, own, data):
     if num_clients is not None:
-      # Clients that train keep the adaptors they have: 0 passes change nothing.
+      # Trained clients keep their adaptors: 0 passes change nothing.
       epochs = tf.where(
           data['index'] < num_clients, 0, hyperparameters.adapt_epochs
       )
       _, own, _ = train(
           adapted, message, own, data, hyperparameters,
-          # The number 0 freezes the base, see `local_step.moves`.
+          # The step size 0 freezes the base, see `local_step.moves`.
           router_training.Rates(0.0, hyperparameters.adaptor_rate),
           num_epochs=epochs, batch_size=hyperparameters.batch_size,
       )
@@ -117,8 +117,8 @@ def train(
     rates: Step sizes, `router_training.Rates`.
     **budget: See `fold_batches`.
   """
-  # FLoRAL with C = 1: the mix is the constant 1, and its rate of 0 keeps it out
-  # of the step.
+  # FLoRAL with C = 1: the mix is the constant 1, and its step size 0 keeps it
+  # out of the step.
   _, weights, loss = router_training.train(
       adapted, _only(adapted),
       collections.OrderedDict(adaptors=own, base=message['weights']), data,
@@ -134,7 +134,7 @@ def build_work(
     hyperparameters: LocalAdaptorHyperparameters,
     client_weighting: str,
 ) -> client_work.ClientWork:
-  """Returns the client work: joint SGD; sends the base's difference alone.
+  """Returns the client work: joint SGD; sends only the base's difference.
 
   Args:
     adapted: The model with one adaptor.
@@ -153,7 +153,7 @@ def build_work(
     )
     return client_work.ClientOutput(
         client_state=own,
-        # u alone: a_k never leaves its client.
+        # Only u: a_k never leaves its client.
         update=local_sgd.difference(message['weights'], base),
         weight=client_work.client_weight(
             client_weighting, data, hyperparameters.batch_size
@@ -165,7 +165,7 @@ def build_work(
 
 
 def _only(adapted):
-  """The mix of one adaptor."""
+  """Returns the mix of one adaptor."""
   return tf.ones([1], adapted.base.dtype)
 
 

@@ -1,4 +1,4 @@
-"""Local training only: every client trains alone."""
+"""Local training: every client trains alone."""
 
 import dataclasses
 
@@ -30,9 +30,9 @@ def build_local_only(
 
     client i, whenever it takes part:  K times: v_i <- v_i - eta g_i(v_i; b)
 
-  Server state: the seed and the round alone. Client state: v_i, at first w^0,
-  the common initial model of the run. Messages hold no weights (0 bytes); the
-  total of steps at client i is K times the rounds it took part in.
+  Server state: only the seed and the round. Client state: v_i, initially w^0,
+  the common initial model of the run. Messages hold no weights (0 bytes);
+  client i takes K steps in every round in which it takes part.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -43,8 +43,7 @@ def build_local_only(
   """
   return composition.compose(
       model,
-      # No weights at the server: w^0 follows from the seed, and clients draw it
-      # by themselves.
+      # The server holds no weights: clients compute w^0 from the seed.
       init=lambda seed: {},
       send=lambda state: {},
       work=build_local_work(model, hyperparameters),
@@ -87,7 +86,7 @@ def build_local_work(
 
 @methods.register(
     'local_only', LocalOnlyHyperparameters, weighs_clients=False,
-    summary='every client by itself, no communication',
+    summary='every client trains alone, no communication',
     travels=methods.Travels(down=(), up=()),
 )
 def _build(task, hyperparameters):

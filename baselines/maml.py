@@ -33,7 +33,7 @@ class FomamlHyperparameters(hp.Aggregation, hp.Hyperparameters):
   )
   batch_size: int = hp.inherited(hp.LocalBatches, 'batch_size')
   server_learning_rate: float = hp.field(
-      0.5, 'Step size eta of the server, whose gradient is that of one'
+      0.5, 'Step size eta of the server, whose gradient comes from one'
       ' minibatch per client.', above=0.0, search=hp.Around(10),
   )
   steps: int = hp.field(
@@ -51,11 +51,11 @@ class MamlHyperparameters(FomamlHyperparameters):
   )
   stop_gradient_anchor: bool = hp.field(
       True,
-      'Whether the received model is a constant where steps are pulled towards'
-      ' it; else the pull is differentiated, too.', when='alpha!=0',
+      'Whether the received model is a constant in the pull of steps towards'
+      ' it; else the pull is differentiated too.', when='alpha!=0',
   )
   outer: str = hp.field(
-      'proximal', 'Whether the loss after adaptation has the pull, too.',
+      'proximal', 'Whether the loss after adaptation includes the pull.',
       choices=('proximal', 'plain'), when='alpha!=0',
   )
 
@@ -71,8 +71,8 @@ def build_fomaml(
     server  : w <- w - eta * mean_i q_i
     deploy  : v <- w;  s times: v <- v - gamma g_i(v; b)  on training data
 
-  It is Theta_{J+1} of the local update methods: J steps, and then one gradient,
-  which is all that is sent. Clients weigh alike and are stateless.
+  It is Theta_{J+1} of the local update methods: J steps, then one gradient,
+  which is all that is sent. Clients have equal weights and are stateless.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -99,9 +99,8 @@ def build_maml(
     deploy  : v <- w;  s times: v <- v - gamma g_i(v; b)  on training data
 
   With J = 1 and full batches it is Per-FedAvg with the exact Hessian, one local
-  step and beta = eta. What `alpha` adds is in `client_works.maml`. The loss
-  that is reported is that of the adapted models. Clients weigh alike and are
-  stateless.
+  step and beta = eta. For `alpha`, see `client_works.maml`. The reported loss
+  is that of the adapted models. Clients have equal weights and are stateless.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -118,8 +117,8 @@ def build_maml(
 
 
 def _compose(model, work, hyperparameters):
-  # Plain steps, without the pull: it is there to keep training steady, and a
-  # client that deploys wants a model for its own data.
+  # Plain steps without the pull, which only stabilizes training; a client that
+  # deploys wants a model for its own data.
   deploy = local_sgd.build_adaptation(
       model, learning_rate=hyperparameters.learning_rate,
       batch_size=hyperparameters.batch_size,
@@ -142,7 +141,7 @@ def _build_fomaml(task, hyperparameters):
 
 @methods.register(
     'maml', MamlHyperparameters, weighs_clients=False,
-    summary='the same, differentiating the local steps (Finn 2017)',
+    summary='FOMAML with the exact gradient (Finn 2017)',
 )
 def _build_maml(task, hyperparameters):
   return build_maml(task.model, hyperparameters)

@@ -1,7 +1,7 @@
 """Mime Lite: local steps that use the momentum of the server.
 
-Mimicking one machine that has all the data: momentum is made of gradients at
-the server's model, and clients use it without changing it.
+It mimics one machine with all data: momentum is computed from gradients at the
+server's model, and clients use it without changing it.
 
 Mime: Mimicking Centralized Stochastic Algorithms in Federated Learning
     Karimireddy, Jaggi, Kale, Mohri, Reddi, Stich, Suresh. 2020.
@@ -55,17 +55,17 @@ def build_mime_lite(
     server  : w <- w - eta_g * sum_i q_i (w - u_i) / sum_i q_i
               m <- (1 - beta) sum_i n_i G_i / sum_i n_i + beta m
 
-  m is constant while clients train, and is renewed by gradients at the old w.
-  It is a mean of gradients: momentum as a sum, m <- g + beta m, would be
-  1 / (1 - beta) times as large. Server state: `weights` w and `momentum` m, at
-  first 0. Clients are stateless. beta = 0 is FedAvg; K = 1 with full batches
-  and all clients is one machine with momentum.
+  m is constant while clients train, and is updated with gradients at the old w.
+  It is a mean of gradients; momentum as a sum, m <- g + beta m, would be
+  1 / (1 - beta) times as large. Server state: `weights` w and `momentum` m,
+  initially 0. Clients are stateless. beta = 0 is FedAvg; K = 1 with full
+  batches and all clients is SGD with momentum on one machine.
 
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `MimeLiteHyperparameters`.
-    client_weighting: q_i, see `client_work.client_weight`. Gradients count by
-      examples, whatever it is.
+    client_weighting: q_i, see `client_work.client_weight`. Gradients are always
+      weighted by examples.
   """
 
   def init(seed):

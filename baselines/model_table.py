@@ -1,4 +1,4 @@
-"""What `ensemble`, `fedem` and `ifca` share: a server that keeps C models."""
+"""Base of `ensemble`, `fedem` and `ifca`: a server that keeps C models."""
 
 from typing import Any, Callable, Optional
 
@@ -35,30 +35,30 @@ def build_model_table(
 
     server  : w_c <- w_c - sum_i q_ic delta_ic / sum_i q_ic     for every c
 
-  Server state: `models`, a table (see `mixtures`). A client keeps what
-  `init_client` returns. `evaluate` returns `router`, float[C]: the weights by
-  which a client mixes the models.
+  Server state: `models`, a table (see `mixtures`). Client state: the result of
+  `init_client`. `evaluate` returns `router`, float[C]: the weights by which a
+  client mixes the models.
 
   Args:
     model: The architecture.
     num_models: C.
-    work: What a client does with `message['models']`. Its update is <adaptors,
-      base>: differences of the models, a table, and what is averaged over all
+    work: The client work on `message['models']`. Its update is <adaptors,
+      base>: differences of the models, a table, and values averaged over all
       clients in the same way. Its weight is float32[C+1]: that of `base`, then
       the q_ic.
     deploy: `(message, C, D) -> (router, W)`, a TensorFlow function.
     deployed: The model over W.
     client_model: `(models, C, index) -> W`, a TensorFlow function: what a
-      client deploys without looking at its data.
-    init_client: `seed -> C`, the state of a client never seen before.
-    next_models: `(S, mean) -> models`; None: the server line above.
+      client deploys without using its data.
+    init_client: `seed -> C`, the initial state of a client.
+    next_models: `(S, mean) -> models`; None: the server update above.
     model_aggregator: Replaces `RouterWeightedFactory`.
   """
 
   def next_table(state, mean):
     if next_models:
       return next_models(state, mean)
-    # A model that nobody trained has a mean difference of 0 and stays.
+    # A model that no client trained has mean difference 0 and stays the same.
     return local_sgd.descend(state['models'], mean['adaptors'], 1.0)
 
   def deploy_with_router(message, client_state, data):
@@ -84,7 +84,7 @@ def build_model_table(
 
 
 def num_clusters(task: task_lib.Task, otherwise: int) -> int:
-  """Returns the number of true clusters of a task, `otherwise` if unknown."""
+  """Returns a task's number of true clusters, or `otherwise` if unknown."""
   if not task.has_groups:
     return otherwise
   assert task.groups is not None

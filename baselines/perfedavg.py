@@ -60,8 +60,8 @@ def build_perfedavg(
     server  : w <- w - sum_i q_i (w - u_i) / sum_i q_i
     deploy  : v <- w;  `steps` times: v <- v - a g_i(v; b)  on training data
 
-  The local step (schedule, momentum, weight decay, clipping) is that of u along
-  d; the adaptation steps of size a are part of the objective and plain. Server
+  The local step (schedule, momentum, weight decay, clipping) moves u along d;
+  the adaptation steps of size a are part of the objective and plain. Server
   state: `weights` w. Clients are stateless. The paper averages with q_i = 1.
   a = 0 is FedAvg with step beta and the batches b'.
 
@@ -105,12 +105,12 @@ def build_meta_sgd(
     _, gradient = model.loss_and_gradient(u, b1)
     # wt <- u - a g_i(u; b)
     wt = local_sgd.descend(u, gradient, a)
-    # v <- g_i(wt; b'). With b again, on which wt depends, v would not be grad
-    # f_i(wt) in expectation.
+    # v <- g_i(wt; b'). If b were reused, on which wt depends, v would not be
+    # grad f_i(wt) in expectation.
     loss, v = model.loss_and_gradient(wt, b2)
     if product is None:
       return loss, v
-    # At u, not at wt: it differentiates the step from u to wt.
+    # At u, not at wt, because it differentiates the step from u to wt.
     hessian_product = product(model, u, b3[0], v)
     return loss, local_sgd.descend(v, hessian_product, a)  # (I - a H) v
 

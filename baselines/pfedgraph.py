@@ -1,4 +1,4 @@
-"""pFedGraph: each client starts from a mixture of models, by their cosines.
+"""pFedGraph: each client starts from a mixture of models by cosines.
 
 Personalized Federated Learning with Inferred Collaboration Graphs
     Ye, Ni, Wu, Chen, Wang. ICML 2023.
@@ -19,7 +19,7 @@ from tff_pers.models import functional
 from tff_pers.numerics import distances
 from tff_pers.numerics import simplex
 
-# The authors' code takes cosines above it for 1.
+# The authors' code treats larger cosines as 1.
 _ALIKE = 0.9
 
 
@@ -28,7 +28,7 @@ class PFedGraphHyperparameters(hp.LocalTraining):
   """Hyperparameters of pFedGraph."""
 
   lambda_: float = hp.field(
-      0.8, 'How much rows stay near the share of examples, lambda.', above=0.0,
+      0.8, 'Pull lambda of rows towards the shares of examples.', above=0.0,
       search=hp.Between(0.05, 10.0, log=True),
   )
   mu: float = hp.field(
@@ -54,13 +54,13 @@ def build_pfedgraph(
               theta_i <- theta_i - eta (g_i - mu grad cos(., c_i))(theta_i; b)
     deploy  : theta_i
 
-  p_j = q_j / sum q. Rows are over those of the cohort that have trained; who
-  has not teaches nobody, and starts from what p mixes. theta_0 is the initial
+  p_j = q_j / sum q. Rows are over the members of the cohort that have trained;
+  others do not contribute, and start from the mixture p. theta_0 is the initial
   model of the run, and a cosine with 0 is 0. a_i is the projection of
-  p + cos_i / (2 lambda) on the simplex. mu = 0 does not send c_i.
+  p + cos_i / (2 lambda) onto the simplex. With mu = 0, c_i is not sent.
 
   Server state: `models` [N, ...], `initial` theta_0, `sizes` the q_j, 0 before
-  a client has trained. Client state: theta_i, at first theta_0.
+  a client has trained. Client state: theta_i, initially theta_0.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -116,12 +116,12 @@ def rows(cosines: tf.Tensor, sizes: tf.Tensor, lambda_: float) -> tf.Tensor:
 
   Args:
     cosines: Floats [m, m].
-    sizes: q_j, floats [m]; who has none teaches nobody.
+    sizes: q_j, floats [m]; clients with 0 do not contribute.
     lambda_: See `PFedGraphHyperparameters`.
   """
   cosines, q = tf.cast(cosines, tf.float64), tf.cast(sizes, tf.float64)
   teaches = q > 0
-  # Before anybody has trained all models are theta_0.
+  # Before any client has trained, all models are theta_0.
   q = tf.where(tf.reduce_any(teaches), tf.where(teaches, q, 0), 1.0)
   p = q / tf.reduce_sum(q)
   alike = tf.where(cosines > _ALIKE, tf.ones_like(cosines), cosines)

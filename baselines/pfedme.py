@@ -1,4 +1,4 @@
-"""pFedMe: personal models on a leash, by Moreau envelopes.
+"""pFedMe: personal models regularized by Moreau envelopes.
 
 Personalized Federated Learning with Moreau Envelopes.
     T. Dinh, Tran, Nguyen. NeurIPS 2020.
@@ -53,7 +53,7 @@ class PFedMeHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
   deploy: str = hp.field(
       'recompute',
-      'The personal model: theta of a round from the current w, or the one'
+      'The personal model: recompute theta from the current w, or use the one'
       ' stored when the client last took part.',
       choices=('recompute', 'stored'),
   )
@@ -80,9 +80,9 @@ def build_pfedme(
               training data: K * `inner_steps` prox steps, u moving as above
 
   Server state: `weights` w. Clients are stateless, unless `deploy` is `stored`:
-  then they keep theta, at first w^0. The local step (schedule, momentum, weight
-  decay, clipping) is that of u, whose gradient, that of the Moreau envelope, is
-  lam (u - theta); the inner steps only solve for theta and are plain. The paper
+  then they keep theta, initially w^0. The local step (schedule, momentum,
+  weight decay, clipping) is that of u, with the gradient lam (u - theta) of the
+  Moreau envelope; the inner steps only solve for theta and are plain. The paper
   averages with q_i = 1. For lam -> inf it tends to FedAvg, at the rate 1/lam.
 
   Args:
@@ -90,8 +90,8 @@ def build_pfedme(
     hyperparameters: See `PFedMeHyperparameters`.
     client_weighting: q_i, see `fedavg.build_fedavg`.
   """
-  # A warning only: the outer step may still converge, for an exact theta if eta
-  # lam L / (lam + L) < 2.
+  # Only a warning, because the outer step may still converge: for an exact
+  # theta if eta lam L / (lam + L) < 2.
   pull = hyperparameters.learning_rate * hyperparameters.lam
   if pull > 1:
     logging.warning(
@@ -171,8 +171,8 @@ def local_round(
   eta, lam = hyperparameters.learning_rate, hyperparameters.lam
   local = local_step.build(hyperparameters)
   # The gradient is lam (u - theta), of which lam is moved into the step size.
-  # The clipping norm and the weight decay, which belong to the whole gradient,
-  # are divided by lam to make up for it.
+  # Clipping norm and weight decay belong to the whole gradient, and are divided
+  # by lam to compensate.
   local = dataclasses.replace(
       local, weight_decay=local.weight_decay / lam,
       clip_norm=local.clip_norm / lam,
@@ -202,7 +202,7 @@ def prox_steps(
     model: functional.FunctionalModel, hyperparameters: Any, theta: Any,
     anchor: Any, batch: Any,
 ) -> tuple[Any, tf.Tensor]:
-  """Returns (theta after `inner_steps`, the last loss seen on the way).
+  """Returns (theta after `inner_steps` steps, the last loss before it).
 
   Steps of size eta_p on f_i(theta; b) + lam/2 ||theta - anchor||^2.
   """

@@ -1,10 +1,10 @@
-"""Presets of the local update methods that have names of their own.
+"""Presets of the local update methods that are known by their own names.
 
     fedsgd         Theta_1:K  gamma = 0              eta = learning_rate
     minibatch_sgd  Theta_1    gamma = 0              eta = learning_rate
     lookahead      Theta_1:K  gamma = learning_rate  eta = slow_step * gamma
 
-Clients weigh alike in all of them.
+Clients have equal weights in all of them.
 
 Communication-Efficient Learning of Deep Networks from Decentralized Data
 (FedSGD).
@@ -67,8 +67,8 @@ def build_fedsgd(
     client i: K minibatches b: q_i = sum_b g_i(w; b), all at w
     server  : w <- w - eta * mean_i q_i
 
-  q_i is K times the gradient of one large batch, so that eta K is the step size
-  of SGD, and eta is where FedAvg has the rate of its local steps.
+  q_i is K times the gradient of one large batch: eta corresponds to FedAvg's
+  rate of local steps, and eta K is the step size of SGD.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -89,7 +89,7 @@ def build_minibatch_sgd(
   """Builds mini-batch SGD: w <- w - eta * mean_i g_i(w; b).
 
   With a single client it is the method of that name; with a cohort, its
-  minibatch is made of one of each client.
+  minibatch consists of one minibatch per client.
 
   Args:
     model: The model; f_i is its mean loss on client i.

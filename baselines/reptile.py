@@ -1,4 +1,4 @@
-"""Reptile: a model that is close to what clients make of it.
+"""Reptile: a model close to the models that clients train from it.
 
 On First-Order Meta-Learning Algorithms
     Nichol, Achiam, Schulman. 2018. https://arxiv.org/abs/1803.02999
@@ -29,12 +29,12 @@ class ReptileHyperparameters(hp.AveragedTraining):
   )
   outer_final: float = hp.field(
       1.0,
-      'Share of the outer step that is left after outer_rounds, to which it'
-      ' falls linearly; 1: it is constant.',
+      'Share of the outer step that remains after outer_rounds of linear decay;'
+      ' 1: no decay.',
       minimum=0.0, maximum=1.0,
   )
   outer_rounds: int = hp.field(
-      0, 'Rounds over which the outer step falls.', minimum=0,
+      0, 'Rounds over which the outer step decays.', minimum=0,
       when='outer_final!=1',
   )
   steps: int = hp.field(
@@ -53,12 +53,12 @@ class ReptileHyperparameters(hp.AveragedTraining):
 
   def longest_line(self) -> int:
     in_training = super().longest_line()
-    # 0 means that the data decide; no number of steps can be compared with
-    # that.
+    # 0 means that the data decide, which cannot be compared to a number of
+    # steps.
     return in_training and max(in_training, self.steps)
 
   def adaptation_budget(self) -> dict[str, Any]:
-    """Returns how long clients adapt before they deploy."""
+    """Returns the length of adaptation before clients deploy."""
     budget = self.budget()
     if self.steps:
       budget.update(num_steps=self.steps, num_epochs=None)
@@ -77,9 +77,9 @@ def build_reptile(
     deploy  : v <- w;  s times: v <- v - gamma g_i(v; b)  on training data
 
   It is Theta_1:K of the local update methods with eta = eps gamma; with eps = 1
-  it trains as FedAvg does. Clients weigh alike. eps(t) is eps in round 0 and
-  falls linearly to eps * outer_final in round outer_rounds, as in the paper's
-  code (there to 0). The adaptation does not follow the schedule of gamma.
+  it trains as FedAvg does. Clients have equal weights. eps(t) decays linearly
+  from eps in round 0 to eps * outer_final in round outer_rounds, as in the
+  paper's code (there to 0). The adaptation ignores the schedule of gamma.
 
   Args:
     model: The model; f_i is its mean loss on client i.

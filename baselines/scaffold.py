@@ -1,4 +1,4 @@
-"""Scaffold: local steps whose drift control variates correct.
+"""Scaffold: local steps corrected by control variates against drift.
 
 SCAFFOLD: Stochastic Controlled Averaging for Federated Learning
     Karimireddy, Kale, Mohri, Reddi, Stich, Suresh. ICML 2020. Algorithm 1.
@@ -32,7 +32,7 @@ class ScaffoldHyperparameters(fedavg.FedAvgHyperparameters):
 
   option: str = hp.field(
       '2',
-      'How a client renews its control variate: 1: the gradient of all its'
+      'How a client updates its control variate: 1: the gradient of all its'
       ' examples at the model received; 2: the mean gradient of its steps.',
       choices=('1', '2'),
   )
@@ -41,8 +41,8 @@ class ScaffoldHyperparameters(fedavg.FedAvgHyperparameters):
     super().__post_init__()
     if self.option == '2' and self.momentum:
       raise ValueError(
-          '`momentum` must be 0 with option=2, which divides the way of a'
-          ' client by its steps and takes that for a gradient, found'
+          '`momentum` must be 0 with option=2, which takes the displacement of'
+          ' a client divided by its steps for a gradient, found'
           f' {self.momentum}. Tip: option=1.'
       )
 
@@ -64,14 +64,14 @@ def build_scaffold(
               c <- c + (|S| / N) mean_S (c_i' - c_i)
 
   Server state: `weights` x and `variate` c. Client state: c_i. Both variates
-  are 0 at first, and c remains the mean of the c_i of all clients, in the
-  cohort or not. That is why clients weigh alike, whatever the weighting of the
-  task: with others c would be the mean of nothing that clients have. Variates
-  that stay 0 are FedAvg.
+  are 0 initially, and c remains the mean of the c_i of all clients, in the
+  cohort or not. Therefore clients have equal weights, whatever the weighting of
+  the task: with others, c would not be the mean of the clients' variates. If
+  the variates stay 0, it is FedAvg.
 
   K is the number of steps that the client has taken, and eta is the rate of the
   round. Clipping and weight decay act on g_i before it is corrected, so that
-  the variates, too, are means of what the steps would be without correction.
+  the variates are means of the uncorrected steps.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -132,8 +132,8 @@ def build_scaffold_work(
     hyperparameters: See `build_scaffold`.
   """
   local = local_step.build(hyperparameters)
-  # The correction is added between the two halves of a step: what becomes of a
-  # gradient, and momentum.
+  # The correction is added between the two halves of a step: after clipping and
+  # weight decay, before momentum.
   corrected = local_step.LocalStep(momentum=hyperparameters.momentum)
 
   def update(message, c_i, data):
@@ -162,7 +162,7 @@ def build_scaffold_work(
       renewed = local.direction(x, at_x)
     else:
       renewed = _mean_gradient(x, y, c, c_i, eta, num_steps)
-    # A client without examples has taken no step and knows no gradient.
+    # A client without examples has taken no step and has no gradient.
     renewed = tf.nest.map_structure(
         lambda new, old: tf.where(num_steps > 0, new, old), renewed, c_i
     )

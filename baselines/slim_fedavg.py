@@ -1,4 +1,4 @@
-"""Slim FedAvg: one model that every device can hold, FedHM's baseline.
+"""Slim FedAvg: one model that fits every device, FedHM's baseline.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization
@@ -25,15 +25,15 @@ def build_slim_fedavg(
 ) -> process.PersonalizedProcess:
   """Builds FedAvg of a model with narrower hidden layers.
 
-    model   : of the width with about as many parameters as FedHM's low-rank
-              model of ratio gamma; the model itself if gamma is 1
+    model   : of a width such that it has about as many parameters as FedHM's
+              low-rank model of ratio gamma; the model itself if gamma is 1
     client i: u <- w;  K times: u <- u - eta g_i(u; b)
     server  : w <- w - eta_g * sum_i q_i (w - u_i) / sum_i q_i
 
   Server state: `weights` w. Clients are stateless.
 
   Args:
-    model: The model of full width; it can be made slimmer.
+    model: The model of full width, which must have narrower versions.
     hyperparameters: See `fedavg.FedAvgHyperparameters`.
     rank_ratio: gamma of FedHM's smallest tier, in (0, 1].
     client_weighting: q_i, see `fedavg.build_fedavg`.
@@ -42,7 +42,7 @@ def build_slim_fedavg(
     A `PersonalizedProcess` that deploys w, weights of the slim model.
 
   Raises:
-    ValueError: If the model has but one width.
+    ValueError: If the model cannot be made narrower.
   """
   if rank_ratio < 1:
     smallest = factorized.Factorization(model, rank_ratio)
@@ -54,7 +54,7 @@ def build_slim_fedavg(
 
 @methods.register(
     'slim_fedavg', fedavg.FedAvgHyperparameters,
-    summary="FedAvg as narrow as FedHM's smallest tier is small (Yao 2021)",
+    summary="FedAvg with a model of FedHM's smallest size (Yao 2021)",
 )
 def _build(task, hyperparameters):
   return build_slim_fedavg(

@@ -31,8 +31,8 @@ from tff_pers.models import width_hyperparameters as width_hp
 from tff_pers.numerics import schedule
 from tff_pers import tff
 
-_CYCLE_USE = -7  # Of the run's seed: the order in which bases come.
-_OTHERS_USE = 1  # Of a client's key, beside its batches.
+_CYCLE_USE = -7  # Separates the order of the bases from a run's other draws.
+_OTHERS_USE = 1  # Separates this draw from a client's batches.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +41,8 @@ class SplitMixHyperparameters(width_hp.WidthHyperparameters):
 
   budgets: str = hp.field(
       'auto',
-      'Bases that a client of each tier trains, as 9:3:2:1; auto: as many as'
-      ' are together as wide as the tier, or with tiers=all as large; rounded.',
+      'Bases that a client of each tier trains, such as 9:3:2:1; auto: as many'
+      ' as match the width of the tier, or with tiers=all its size; rounded.',
   )
 
   def __post_init__(self):
@@ -56,7 +56,7 @@ class SplitMixHyperparameters(width_hp.WidthHyperparameters):
       parts: The sub-models of the tiers, the narrowest of which is a base.
 
     Raises:
-      ValueError: If there are not as many budgets as tiers.
+      ValueError: If the numbers of budgets and tiers differ.
     """
     given = self._given_budgets()
     if given and len(given) != len(parts.widths):
@@ -71,7 +71,7 @@ class SplitMixHyperparameters(width_hp.WidthHyperparameters):
     return rounded(parts.widths)
 
   def _given_budgets(self) -> tuple[int, ...]:
-    """Returns the numbers that were given, () for auto."""
+    """Returns the given numbers, () for auto."""
     if self.budgets == 'auto':
       return ()
     texts = self.budgets.split(':')
@@ -84,8 +84,8 @@ class SplitMixHyperparameters(width_hp.WidthHyperparameters):
 
 
 def rounded(sizes: Sequence[float]) -> tuple[int, ...]:
-  """Returns how many of the smallest size come nearest to each size."""
-  # Of 2.8 / 0.4 the quotient of floats is 6.9999999.
+  """Returns the multiple of the smallest size nearest to each size."""
+  # In floats, 2.8 / 0.4 is 6.9999999.
   return tuple(round(size / min(sizes)) for size in sizes)
 
 
@@ -103,22 +103,22 @@ def build_splitmix(
   """Builds Split-Mix.
 
     client i, of budget b: the first base is the next one of a cycle through all
-              M, which all clients of the run share and which is shuffled anew
+              M, which all clients of the run share and which is reshuffled
               after each pass; b - 1 others are drawn without replacement
               K times, with a minibatch: w_im <- w_im - eta g_i(w_im), for each
     server  : w_m <- w_m - sum_i q_i (w_m - w_im) / sum_i q_i, over the clients
               i that trained base m; without any it stays
 
   M is the largest budget. Server state: `models`, a table of M bases from
-  independent initializations, and `position` in the cycle, which clients that
-  send nothing do not move. Clients are stateless. A client of budget b deploys
-  the first b bases, and predicts with the mean of their logits;
+  independent initializations, and `position` in the cycle, which only clients
+  that send a message advance. Clients are stateless. A client of budget b
+  deploys the first b bases, and predicts with the mean of their logits;
   `evaluate_global` does so for every tier. With M = 1 it is FedAvg of the base.
 
   Args:
     base: The narrow model.
     budgets: b of each tier, >= 1.
-    names: Of the tiers, numbers.
+    names: Numbers of the tiers.
     assign: The tier of a client, see `data.tiers.assign`.
     num_clients: N.
     hyperparameters: See `SplitMixHyperparameters`; `tiers` and `budgets` are
@@ -208,13 +208,13 @@ def chosen(
 
 
 def _build_work(base, budgets, assign, hyperparameters, client_weighting):
-  """Returns the clients' lines."""
+  """Returns the client work."""
   num_bases = max(budgets)
   sizes = [float(base.dtype.size * base.num_parameters * b) for b in budgets]
 
   def update(message, client_state, data):
 
-    @tf.autograph.experimental.do_not_convert  # Else `map_fn` spends seconds.
+    @tf.autograph.experimental.do_not_convert  # Else `map_fn` takes seconds.
     def train_one(own):
       return local_sgd.train(
           base, own, data,
@@ -226,7 +226,7 @@ def _build_work(base, budgets, assign, hyperparameters, client_weighting):
       )
 
     def train(bases):
-      """Returns (differences, a table of all bases; which; the loss)."""
+      """Returns (differences, a table of all bases; trained bases; loss)."""
       models = tf.nest.map_structure(
           lambda table: tf.gather(table, bases), message['models']
       )
@@ -302,7 +302,7 @@ def mean_of(
 def mean_of_any(
     base: functional.FunctionalModel, budgets: Sequence[int]
 ) -> functional.FunctionalModel:
-  """Returns the model over tables of as many bases as any tier has."""
+  """Returns the model over tables with the number of bases of any tier."""
   whole = mean_of(base, max(budgets))
 
   def init(key):
@@ -324,7 +324,7 @@ def mean_of_any(
 
 @methods.register(
     'splitmix', SplitMixHyperparameters, needs=('widths',),
-    summary='several narrow networks, as many as a device can (Hong 2022)',
+    summary='narrow networks, as many as a device can train (Hong 2022)',
     travels=methods.Travels(
         down=('models', 'position'), up=('models', 'position')
     ),

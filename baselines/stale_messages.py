@@ -1,8 +1,8 @@
-"""What asynchronous methods share: messages that were computed at old weights.
+"""Base of asynchronous methods: messages computed from old weights.
 
-A client starts from version v of the weights and says so in its message; the
-server is at version V when it applies it. The staleness is tau = V - v, counted
-in updates of the server, neither in messages nor in seconds.
+A client starts from version v of the weights and reports v in its message; the
+server is at version V when it applies the message. The staleness tau = V - v is
+counted in server updates, not in messages or seconds.
 """
 
 import collections
@@ -19,13 +19,13 @@ from tff_pers.core import process
 from tff_pers.models import functional
 
 _IS_HINGE = 'staleness=hinge'
-# Both what is sent to a client and what it sends back.
+# Sent both to clients and back.
 TRAVELS = ('weights', 'version')
 
 
 @dataclasses.dataclass(frozen=True)
 class StaleTraining(hp.LocalTraining):
-  """Local training, and how much a stale message counts."""
+  """Local training, and the weight of stale messages."""
 
   staleness: str = hp.field(
       'polynomial',
@@ -35,26 +35,26 @@ class StaleTraining(hp.LocalTraining):
       choices=('constant', 'polynomial', 'hinge'),
   )
   exponent: float = hp.field(
-      0.5, 'How fast the weight of a stale message falls.', minimum=0.0,
+      0.5, 'How fast the weight decays with staleness.', minimum=0.0,
       when='staleness=polynomial',
   )
   hinge_slope: float = hp.field(
-      10.0, 'How fast it falls behind the hinge.', minimum=0.0, when=_IS_HINGE
+      10.0, 'How fast it decays after the hinge.', minimum=0.0, when=_IS_HINGE
   )
   hinge_start: int = hp.field(
-      4, 'The largest staleness that costs nothing.', minimum=0, when=_IS_HINGE
+      4, 'The largest staleness without discount.', minimum=0, when=_IS_HINGE
   )
 
 
 def discount(
     hyperparameters: StaleTraining, tau: tf.Tensor, dtype: tf.DType
 ) -> tf.Tensor:
-  """Returns s(tau) in (0, 1], a scalar of that dtype; s(0) = 1.
+  """Returns s(tau) in (0, 1], a scalar of dtype `dtype`; s(0) = 1.
 
   Args:
-    hyperparameters: Say which function.
+    hyperparameters: Determine the function s.
     tau: int32 scalar >= 0, the staleness.
-    dtype: That of the weights.
+    dtype: Dtype of the weights.
   """
   late = tf.cast(tau, dtype)
   one = tf.constant(1.0, dtype)
@@ -74,23 +74,22 @@ def compose(
     init: Callable[[Any], Mapping[str, Any]] = lambda weights: {},
     arrive: Callable[[Any, Any, Any], Mapping[str, Any]],
 ) -> process.PersonalizedProcess:
-  """Composes a method whose server takes messages as they arrive.
+  """Composes a method whose server applies messages as they arrive.
 
-  Server state: `weights`, `version` (int32, its updates so far), and what
-  `init` adds. Clients are stateless and deploy the weights.
+  Server state: `weights`, `version` (int32, number of updates so far), and the
+  fields of `init`. Clients are stateless and deploy the weights.
 
-  Driven by events, each message is handed to `arrive` alone. In a round of
-  `next` those of the cohort arrive at once, all of staleness 0: `arrive` is
+  Driven by events, `arrive` gets each message separately. In a round of `next`
+  the messages of the cohort arrive together, all with staleness 0: `arrive` is
   called once, with their sum.
 
   Args:
     model: The model.
     update: `(message, D) -> (update, loss)`, what a client sends.
-    weight: `D -> float32`, how much its message counts beside others.
+    weight: `D -> float32`, the weight of a client's message.
     init: `weights -> fields`, further fields of the server state.
-    arrive: `(S, arrived, tau) -> fields`, those fields of S that change; what
-      has arrived is `<sum=<weights>, weight, count>`, see
-      `aggregators.arrivals`.
+    arrive: `(S, arrived, tau) -> fields`, updated fields of S; `arrived` is
+      `<sum=<weights>, weight, count>`, see `aggregators.arrivals`.
   """
 
   def start(seed):

@@ -35,7 +35,7 @@ binaries/benchmarks/:
 _FOLDER = pathlib.Path(__file__).parent / 'benchmarks'
 # Values of `--algos` that stand for several methods.
 _TABLE, _ALL = 'table', 'all'
-# They apply messages as they arrive, which needs flags of its own.
+# They apply messages as they arrive, which needs other flags.
 _ASYNCHRONOUS = ('async_ffgg', 'fedasync', 'fedbuff')
 
 
@@ -87,7 +87,7 @@ def _run(program: str, name: str, argv: Sequence[str]) -> int:
   benchmark = read(name)
   table = _flag_table(benchmark)
   if flags.wants_help(argv):
-    # A script of a name of its own speaks of that.
+    # The help of benchmark_NAME shows that script's command.
     text = benchmark.help.replace(f'benchmark {name}', program)
     print(flags.help_text(text, table, argv))
     return 0
@@ -106,7 +106,7 @@ def _run(program: str, name: str, argv: Sequence[str]) -> int:
         'compare_tuned', *(f'--{flag}={value}' for flag, value in own.items()),
         f'--output_dir={folder}',
     ])
-    # 2: bad flags or data, and 130: stopped, leave no table.
+    # 2 (bad flags or data) and 130 (interrupted) leave no table.
     if code > 1:
       return code
     worst = max(worst, code)
@@ -126,19 +126,19 @@ def _flag_table(benchmark: benchmarks.Benchmark) -> dict[str, flags.Flag]:
   """Returns the flags of a benchmark."""
   scales = tuple(benchmark.scales)
   handed = compare_tuned.flag_table()
-  about = 'Models, rounds and clients.'
+  about = 'Size: models, rounds and clients.'
   own = []
   if benchmark.parts:
     del handed['algos'], handed['grid']
     own.append(flags.own_flag(
-        'parts', ','.join(benchmark.parts), 'Which of the comparisons.'
+        'parts', ','.join(benchmark.parts), 'Comparisons to run.'
     ))
   else:
-    about = 'Model, rounds and writers.'
+    about = 'Size: model, rounds and writers.'
   if benchmark.chooses_algos:
     own.append(flags.own_flag(
-        'algos', _TABLE, 'Methods: `table`, those of the table; `all`, all that'
-        ' run on the task; or a list, e.g.'
+        'algos', _TABLE, 'Methods: `table`, the list of the benchmark; `all`,'
+        ' all that run on the task; or a list, such as'
         ' perm,fedavg[server_learning_rate=0.5].',
     ))
   own.insert(0, flags.own_flag('scale', scales[0], about, choices=scales))
@@ -154,8 +154,8 @@ def flags_of(
   Args:
     benchmark: The benchmark.
     scale: Value of `--scale`.
-    part: The comparison; '' where there are no parts.
-    given: The other flags that were given, which go before.
+    part: The comparison; '' for a benchmark without parts.
+    given: The other flags that were given; they override the benchmark's.
   """
   if not part:
     return {**benchmark.scales[scale], **given}
@@ -171,8 +171,8 @@ def flags_of(
   compared = {
       brackets.parse(algo)[0] for algo in brackets.split_list(own['algos'])
   }
-  # The scale has flags of all methods, and a method that is not compared has
-  # none.
+  # The scale has flags of all methods; those of methods that are not compared
+  # would be refused.
   return {
       name: value for name, value in own.items()
       if name not in table or table[name].kind != 'method'
@@ -183,8 +183,8 @@ def flags_of(
 def all_algos(task: str) -> str:
   """Returns all methods that run on a task with default flags.
 
-  Those without a `learning_rate` have no value of the grid (`local_update`,
-  whose members are methods of their own).
+  Methods without a `learning_rate` are left out because the grid has no value
+  for them (`local_update`, whose members are methods themselves).
 
   Args:
     task: Value of `--task`.

@@ -1,4 +1,4 @@
-"""What adaptors cost: `binaries.speed.adaptors`."""
+"""Measures what adaptors cost: `binaries.speed.adaptors`."""
 
 import runpy
 

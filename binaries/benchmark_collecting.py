@@ -1,4 +1,4 @@
-"""What it costs to collect messages: `binaries.speed.collecting`."""
+"""Measures the cost of collecting messages: `binaries.speed.collecting`."""
 
 import runpy
 

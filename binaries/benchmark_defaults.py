@@ -1,8 +1,8 @@
-"""PERM and FLoRAL with default flags on data that nothing was tuned to.
+"""Checks the defaults of PERM and FLoRAL on data they were not tuned on.
 
     python -m binaries.benchmark_defaults --data_dir=DATA
 
-Runs comparisons and checks what is claimed of them.
+Runs comparisons and checks claims about their results.
 """
 
 from tff_pers.experiments import startup
@@ -26,29 +26,29 @@ SUMMARY = """\
 python -m binaries.benchmark_defaults --data_dir=DIR
     [--settings=embedded,femnist,...]
 
-Runs PERM or FLoRAL with default flags beside the methods that bound them, each
-setting with compare in a folder of its own, and checks what is claimed of it.
-femnist, floral_cifar10 and floral_mnist need files, which DIR holds; all others
-together are called embedded.
+Compares PERM or FLoRAL with default flags to methods that bound their accuracy,
+each setting with compare in its own folder, and checks the claims listed below.
+femnist, floral_cifar10 and floral_mnist need files from DIR; `embedded` stands
+for all other settings.
 
   label_shift, rotated, shards, dirichlet, iid, each also _raw
-      Partitions of digits, with and without each client's mean image: PERM is
-      at most .015 below local_only and fedavg (dirichlet_raw: .03 below
-      fedavg), .1 and .06 above local_only on label_shift and label_shift_raw.
+      Partitions of digits, with and without each client's mean image. Claims:
+      PERM is at most .015 below local_only and fedavg (dirichlet_raw: .03 below
+      fedavg), and .1 and .06 above local_only on label_shift, label_shift_raw.
   synthetic_groups, tumours, tumours_by_size, femnist
       Two groups of opposite labels (.02 above local_only), scikit-learn's table
-      of tumours, 30 writers of EMNIST: the same.
+      of tumours, 30 writers of EMNIST. Claims as above.
   new_clients    Clients that never trained are at most .03 below those that
-      did. Of this and all above: no round of visits is without one, no value of
-      a round is NaN.
-  many_clients   1,000 clients, 100 in a round: .95 of them are in the right
+      did. For this setting and all above, every round with visits has at least
+      one, and no metric of a round is NaN.
+  many_clients   1,000 clients, 100 per round: .95 of them are in the right
       group, and PERM is at most .02 below oracle_groups.
   floral_label_shift   Rank 1: an accuracy of .8 in each of ten seeds.
   floral_cifar10, floral_mnist   Reduced data, shifted labels: FLoRAL is above
-      local_adaptor, on MNIST by .15, and .6 at least.
+      local_adaptor; on MNIST by .15, and at least .6.
 
-The same command resumes. Writes defaults.md beside the folders. Exit codes: 0
-all claims hold, 1 one does not, 2 bad flags."""
+Rerun to resume. Writes defaults.md beside the folders. Exit codes: 0 all claims
+hold, 1 at least one does not, 2 bad flags."""
 _EMBEDDED = 'embedded'
 
 
@@ -64,12 +64,12 @@ def flag_table() -> dict[str, flags.Flag]:
   return dict([
       flags.own_flag(
           'settings', ','.join(default_settings.SETTINGS),
-          'Which of the settings; embedded: those that need no files.',
+          'Settings to run; embedded: all that need no files.',
       ),
       flags.own_flag('data_dir', '', 'Folder of EMNIST, CIFAR-10 and MNIST.'),
       flags.own_flag(
-          'jobs', 1, 'Runs of a setting at a time; 0: as many as there are'
-          ' cores, at most 2.', minimum=0,
+          'jobs', 1, 'Runs of a setting in parallel; 0: min(cores, 2).',
+          minimum=0,
       ),
       flags.own_flag('output_dir', '', 'Folder of the results.'),
   ])
@@ -100,15 +100,15 @@ def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 
 
 def _compare(name: str, given: Mapping[str, Any], top: str) -> int:
-  """Makes the table of a setting; returns 0, or why there is none."""
+  """Runs `compare` on a setting; returns an exit code if it wrote no table."""
   table = os.path.join(top, name, 'runs.csv')
-  if os.path.exists(table):  # Of a command that was stopped since, maybe.
+  if os.path.exists(table):  # May be left over from an interrupted run.
     os.remove(table)
   own = _flags(name, given, top)
   code = compare.main([
       'compare', *(f'--{flag}={value}' for flag, value in own.items())
   ])
-  # A run that diverged is an exit code, too, and leaves a table.
+  # A diverged run gives exit code 1 but still leaves a table.
   return 0 if os.path.exists(table) else code
 
 
@@ -136,11 +136,11 @@ def _chosen(text: str, data_dir: str) -> list[str]:
 
 
 def _flags(name: str, given: Mapping[str, Any], top: str) -> dict[str, Any]:
-  """Returns the flags of `compare` of a setting."""
+  """Returns the flags of `compare` for a setting."""
   own = dict(default_settings.SETTINGS[name].flags)
   if default_settings.needs_files(name):
     own['data_dir'] = given['data_dir']
-  elif 'data_dir' in own:  # A table that this program made.
+  elif 'data_dir' in own:  # A table that this program wrote.
     own['data_dir'] = os.path.join(top, own['data_dir'])
   if 'jobs' in given:
     own['jobs'] = given['jobs']
@@ -151,7 +151,7 @@ def _accuracies(folder: str) -> str:
   """Returns the table of a setting's accuracies."""
   columns = ('algo', 'seeds', 'accuracy_mean', 'accuracy_std')
   rows = results.read_rows(folder, 'summary.csv', columns)
-  for row in rows:  # Of one seed there is no deviation.
+  for row in rows:  # One seed has no standard deviation.
     row.update({
         name: f'{float(row[name]):.4f}' for name in columns[2:] if row[name]
     })

@@ -1,4 +1,4 @@
-"""What the simulation of events costs: `binaries.speed.events`."""
+"""Measures the cost of simulating events: `binaries.speed.events`."""
 
 import runpy
 

@@ -1,4 +1,4 @@
-"""Figure 1 of the partial personalization paper, by one command.
+"""Reproduces Figure 1 of the partial personalization paper.
 
     python -m binaries.benchmark_ffgg --output_dir=runs/figure1
 """
@@ -24,17 +24,17 @@ python -m binaries.benchmark_ffgg --output_dir=DIR [--rounds=1000] [--taus=...]
 
 Figure 1: the norm of F, the mean gradient after fine-tuning, against rounds.
 Panel (a) is FFGG with conjugate gradient, (b) to (d) FFGG with gradient descent
-against Local GD, Scaffold and L2GD with as many local steps; on the
+against Local GD, Scaffold and L2GD with as many local steps, on the
 overpersonalized task and on its control. All clients in every round, full
 gradients, float64, fused runtime. A round of L2GD is one `next`: local steps
-until the coin first says to average, 1 / p = tau of them on the average.
+until the coin first says to average, which takes 1 / p = tau steps on average.
 
-A round of the paper's scale takes about 0.05 CPU seconds for each 100 of tau,
-after up to a minute per curve to compile, which --strategy=loop does not take.
-The whole figure takes about two hours of one core; --taus=100, 20 minutes.
+A round at the paper's scale takes about 0.05 CPU seconds per 100 of tau; each
+curve first compiles for up to a minute, which --strategy=loop avoids. The whole
+figure takes about two hours on one core; --taus=100 takes 20 minutes.
 
-Writes a CSV file per curve, figure1.csv, and a figure per task. The same
-command goes on after the last curve that is finished."""
+Writes a CSV file per curve, figure1.csv, and a figure per task. Rerun the same
+command to resume after the last finished curve."""
 
 _TASKS = ('overpersonalized', 'overpersonalized_control')
 _CONFIG = 'benchmark_ffgg.json'
@@ -57,14 +57,14 @@ def flag_table() -> dict[str, flags.Flag]:
           'cg_taus', '1,2,3,5,10,20',
           'Iterations of conjugate gradient in panel (a).',
       ),
-      flags.own_flag('tasks', ','.join(_TASKS), 'Tasks, a figure each.'),
+      flags.own_flag('tasks', ','.join(_TASKS), 'Tasks; one figure for each.'),
       flags.own_flag(
           'scale', 'paper', 'Scale of the tasks.', choices=('paper', 'tiny')
       ),
       flags.own_flag('seed', 0, 'Seed of data and coins.', minimum=0),
       flags.own_flag(
-          'strategy', 'xla', 'Strategy of the fused runtime: xla takes a minute'
-          ' per curve to compile and a quarter of the time per round.',
+          'strategy', 'xla', 'Strategy of the fused runtime: xla compiles for a'
+          ' minute per curve, then takes a quarter of the time per round.',
       ),
       flags.own_flag(
           'device', '', 'cpu or gpu; empty: the GPU if there is one.'
@@ -123,7 +123,7 @@ def _check_folder(output_dir: str, given) -> None:
 
 
 def _numbers(given, name: str) -> list[int]:
-  """Returns the numbers in a list with commas."""
+  """Returns the numbers of a comma-separated list."""
   items = [item for item in given[name].split(',') if item]
   if not all(item.isdecimal() and int(item) > 0 for item in items):
     raise flags.UsageError(

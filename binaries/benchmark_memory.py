@@ -1,4 +1,4 @@
-"""Memory of PERM's model table: `binaries.speed.memory`."""
+"""Measures the memory of PERM's model table: `binaries.speed.memory`."""
 
 import runpy
 

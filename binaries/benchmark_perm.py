@@ -1,4 +1,4 @@
-"""PERM beside the methods it is compared with: `binaries.benchmark perm`."""
+"""PERM against other methods: `binaries.benchmark perm`."""
 
 import runpy
 

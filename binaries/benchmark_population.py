@@ -1,4 +1,4 @@
-"""What a large population costs: `binaries.speed.population`."""
+"""Measures what a large population costs: `binaries.speed.population`."""
 
 import runpy
 

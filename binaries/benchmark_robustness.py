@@ -1,4 +1,4 @@
-"""Robust rules against attacks: on generated systems, and on MNIST.
+"""Compares robust rules under attacks, on generated systems and on MNIST.
 
     python -m binaries.benchmark_robustness --data_dir=DATA
 
@@ -29,20 +29,20 @@ python -m binaries.benchmark_robustness --data_dir=DIR
     [--parts=overpersonalized,control,mnist_iid,mnist_shards] [--rounds=N]
     [--jobs=N]
 
-Tables of rules against attacks, each with robustness in a folder of its own.
+Makes tables of rules against attacks, each with robustness in its own folder.
 
-  overpersonalized  FFGG, 20 honest and 5 Byzantine clients that would agree on
-                    the shared part: robust rules are exact.
-  control           FFGG on clients that do not agree: every rule stalls.
+  overpersonalized  FFGG, 20 honest and 5 Byzantine clients; honest clients
+                    share an optimal shared part, so robust rules are exact.
+  control           FFGG on clients without a common optimum: all rules stall.
   mnist_iid, mnist_shards
-                    MNIST from DIR, 25 workers of which 5 attack, one gradient
-                    of 32 examples each in every one of 600 rounds, mlp_200;
-                    examples dealt at random, or two classes per worker. Rules
-                    with and without bucketing, one seed; then three seeds for
-                    the four rules whose worst cells over both are best.
+                    MNIST from DIR, 25 workers of which 5 attack, 600 rounds of
+                    one gradient of 32 examples per worker, mlp_200; examples
+                    dealt at random, or two classes per worker. Rules with and
+                    without bucketing, one seed; then three seeds for the four
+                    rules whose worst cells over both partitions are best.
 
-Tables are made side by side, one per core. The same command resumes. Writes
-benchmark.md beside the folders."""
+Tables are made in parallel, one per core. Rerun the same command to resume.
+Writes benchmark.md beside the folders."""
 
 _WRAPPED = (
     'median', 'trimmed_mean', 'geometric_median', 'krum', 'centered_clipping'
@@ -65,10 +65,11 @@ PARTS: Mapping[str, Mapping[str, object]] = {
 _NUM_BEST, _SEEDS = 4, '0,1,2'
 _NOTE = """\
 Distances to the optimum of the honest clients (overpersonalized, control), or
-mean test accuracies of the honest clients (MNIST), after the last round: median
-over the seeds, and the worst one in brackets. Published for MNIST, in another
-setting (a CNN, workers with momentum 0.9): the geometric median (RFA) under ipm
-11.3 %, with bucketing 96.2 %; centered clipping with bucketing 97.8 %."""
+mean test accuracies of the honest clients (MNIST), after the last round: the
+median over seeds, with the worst seed in brackets. Published for MNIST in
+another setting (a CNN, workers with momentum 0.9): the geometric median (RFA)
+under ipm 11.3 %, with bucketing 96.2 %; centered clipping with bucketing
+97.8 %."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -81,13 +82,13 @@ def main(argv: Sequence[str]) -> int:
 def flag_table() -> dict[str, flags.Flag]:
   """Returns all flags."""
   return dict([
-      flags.own_flag('parts', ','.join(PARTS), 'Which of the tables.'),
+      flags.own_flag('parts', ','.join(PARTS), 'Tables to make.'),
       flags.own_flag('data_dir', '', 'Folder of MNIST.'),
       flags.own_flag(
-          'rounds', 0, 'Rounds of all tables; 0: as above.', minimum=0
+          'rounds', 0, 'Rounds of all tables; 0: those listed above.', minimum=0
       ),
       flags.own_flag(
-          'jobs', 0, 'Tables at a time; 0: as many as cores.', minimum=0
+          'jobs', 0, 'Tables made in parallel; 0: one per core.', minimum=0
       ),
       flags.own_flag('output_dir', '', 'Folder of the results.'),
   ])
@@ -118,7 +119,7 @@ def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 
 
 def _make_tables(parts: Sequence[str], given, top: str, **changes) -> None:
-  """Makes tables, or adds to them."""
+  """Makes tables, or adds cells to existing ones."""
   jobs = given.get('jobs') or side_by_side.num_cores()
   codes = side_by_side.run(
       {part: _program(part, given, top, changes) for part in parts},
@@ -145,9 +146,9 @@ def _program(part: str, given, top: str, changes) -> list[str]:
 
 
 def best_rules(parts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
-  """Returns the rules whose worst accuracy over tables and attacks is best.
+  """Returns the rules with the best worst-case accuracy over all cells.
 
-  Only those of the first seed count, which all rules have.
+  Only cells of the first seed count, because all rules have them.
 
   Args:
     parts: The rows of every table.
@@ -157,7 +158,7 @@ def best_rules(parts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
     first = [row for row in rows if row['seed'] == '0']
     rules, _, values = tables.cells(first)
     for rule, row in zip(rules, values[..., 1]):
-      # What has no number counts as no accuracy at all.
+      # A cell without a number counts as accuracy 0.
       least = min(0.0 if value > 1 else value for value in row)
       worst[rule] = min(least, worst.get(rule, 1.0))
   return sorted(worst, key=worst.__getitem__, reverse=True)[:_NUM_BEST]

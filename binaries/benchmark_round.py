@@ -1,4 +1,4 @@
-"""Seconds per round: `binaries.speed.round`."""
+"""Measures seconds per round: `binaries.speed.round`."""
 
 import runpy
 

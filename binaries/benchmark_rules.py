@@ -1,4 +1,4 @@
-"""What robust rules cost: `binaries.speed.rules`."""
+"""Measures what robust rules cost: `binaries.speed.rules`."""
 
 import runpy
 

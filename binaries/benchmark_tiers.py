@@ -1,4 +1,4 @@
-"""What a tier costs: `binaries.speed.tiers`."""
+"""Measures what a tier costs: `binaries.speed.tiers`."""
 
 import runpy
 

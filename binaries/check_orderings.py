@@ -29,18 +29,18 @@ from tff_pers.experiments import flags
 SUMMARY = """\
 python -m binaries.check_orderings --runs=DIR --expect=CLAIM[,CLAIM...]
 
-Checks claims about a folder that compare wrote. A claim is a chain of terms and
-< or <=, as 'fedavg<local_adaptor<=floral[rank=4]'; a term is a variant as in
---algos, a number, number*variant, or one of the latter with a number behind:
-'floral<0.001*fedavg', 'local_only+0.1<perm'. Prints a row per link of a chain.
-Exit codes: 0 all claims hold, 1 one does not, 2 bad flags. A variant that
-diverged fulfils no claim."""
+Checks claims about a folder that compare wrote. A claim is a chain of terms
+joined by < or <=, such as 'fedavg<local_adaptor<=floral[rank=4]'. A term is a
+number, a variant as in --algos, or number*variant; a variant may be followed by
++number or -number: 'floral<0.001*fedavg', 'local_only+0.1<perm'. Prints a row
+per link of a chain. A variant that diverged fulfils no claim. Exit codes: 0 all
+claims hold, 1 at least one does not, 2 bad flags."""
 
 STATISTICS: dict[str, Callable[..., Any]] = {
     'mean': np.mean, 'median': np.median,
 }
 COLUMNS = ('claim', 'left', 'right', 'seeds', 'holds')
-# A variant and what is added to it: brackets may hold signs, too.
+# A variant and its offset; signs within brackets belong to the variant.
 _OFFSET = re.compile(r'(.*?[\w\]])\s*([+-]\s*[\d.]+(?:e[+-]?\d+)?)')
 _COMPARE = {'<': operator.lt, '<=': operator.le}
 
@@ -79,15 +79,15 @@ def flag_table() -> dict[str, flags.Flag]:
           'metric', 'accuracy', 'accuracy, loss, or a column of metrics.csv.'
       ),
       flags.own_flag(
-          'round', 0, 'Evaluated round to look at; 0: the last one.', minimum=0
+          'round', 0, 'Evaluated round to check; 0: the last one.', minimum=0
       ),
       flags.own_flag(
-          'statistic', 'mean', 'What is compared of the values over seeds.',
+          'statistic', 'mean', 'Statistic over seeds to compare.',
           choices=tuple(STATISTICS),
       ),
       flags.own_flag(
-          'in_seeds', 0, 'Seeds at least in which each claim must also hold by'
-          ' itself.', minimum=0,
+          'in_seeds', 0, 'Minimum number of seeds in which each claim must hold'
+          ' by itself.', minimum=0,
       ),
   ])
 
@@ -114,11 +114,11 @@ def check(
     metric: Column that is compared.
     at_round: Evaluated round, or 0 for the last one.
     statistic: One of `STATISTICS`.
-    in_seeds: Seeds at least in which each must also hold by itself.
+    in_seeds: Minimum number of seeds in which each link must hold by itself.
 
   Raises:
-    flags.UsageError: If claims, folder, metric or round are not as they must
-      be.
+    flags.UsageError: If a claim is malformed, or the folder, metric or round
+      does not exist.
   """
   links = _parse_claims(expect)
   values = _read_values(runs, _rows_of(runs, links), metric, at_round)
@@ -126,7 +126,7 @@ def check(
 
 
 def _parse_claims(text: str) -> list[Link]:
-  """Returns the links of all chains, in order.
+  """Returns the links of all chains in order.
 
     _parse_claims('a<b<=0.5*c')  # a<b, b<=0.5*c
 
@@ -137,7 +137,7 @@ def _parse_claims(text: str) -> list[Link]:
     claims = brackets.split_list(text)
   links = []
   for claim in claims:
-    # The group keeps the relations: terms at even positions, relations at odd.
+    # The group keeps the relations at odd positions, terms at even ones.
     parts = [part.strip() for part in re.split('(<=?)', claim)]
     if len(parts) < 3:
       raise _bad_claim(claim)
@@ -153,7 +153,7 @@ def _parse_claims(text: str) -> list[Link]:
 
 
 def _parse_term(text: str, claim: str) -> Term:
-  """Reads `number`, or `variant`, `number*variant`, these +number, -number."""
+  """Parses `number`, or [number*]variant[+number or -number]."""
   factor, star, rest = text.rpartition('*')
   offset = _OFFSET.fullmatch(rest.strip())
   variant = offset[1] if offset else rest.strip()
@@ -212,7 +212,7 @@ def _read_values(
 
   Args:
     folder: One that `compare` wrote.
-    rows: Of its `runs.csv`.
+    rows: Rows of its `runs.csv`.
     metric: A column of `runs.csv`, or of the runs' `metrics.csv`.
     at_round: An evaluated round, or 0 for the last one.
   """
@@ -250,7 +250,7 @@ def _from_metrics(
   if at_round and at_round not in rounds:
     raise flags.UsageError(
         '`--round` must be an evaluated round of every run, found'
-        f' {at_round}, and {row["algo"]} was evaluated in {rounds}.'
+        f' {at_round}, but {row["algo"]} was evaluated in {rounds}.'
     )
   position = rounds.index(at_round) if at_round else -1
   return float(columns[column][position])
@@ -265,10 +265,10 @@ def _row(
     link: The link.
     values: See `_read_values`.
     statistic: One of `STATISTICS`, over seeds.
-    in_seeds: Seeds at least in which it must also hold by itself.
+    in_seeds: Minimum number of seeds in which it must hold by itself.
   """
   compare = _COMPARE[link.relation]
-  # Only seeds that both sides have: seeds differ in their data.
+  # Only seeds that both sides have, because seeds differ in their data.
   seeds = set.intersection(*(set(values[name]) for name in _variants(link)))
   left, right = (
       {seed: _value(term, values, seed) for seed in sorted(seeds)}

@@ -1,4 +1,4 @@
-"""Which method is best for one's own clients, by how much, for whom it hurts.
+"""Recommends a method for your clients and shows whom it would hurt.
 
     python -m binaries.choose --task=npz --data_dir=FILE --budget=20m
 """
@@ -22,13 +22,13 @@ python -m binaries.choose --task=npz --data_dir=FILE --budget=20m [--algos=A,B]
 Recommends a method for a task, usually for your own data. It runs every method
 with its defaults, searches the hyperparameters of each for the same time (see
 tune), trains the chosen values with all seeds, and writes choice.html, a page
-for any browser, with choice.md, choice.csv, differences.csv, trials.csv,
-best.json and plots. The page compares every method with the recommended one at
-the same clients, and says which clients a method hurts and what it costs. Only
-validation data decide; among methods that they cannot tell apart, the first in
---algos is recommended, where simple methods come first. If --budget is short,
-there are fewer seeds, then fewer methods; --trials replaces it by a number of
-trials for each method. After a kill the same command continues."""
+that opens in any browser, with choice.md, choice.csv, differences.csv,
+trials.csv, best.json and plots. The page compares every method to the
+recommended one on the same clients, and shows which clients a method hurts and
+what it costs. Only validation data decide; among methods that they cannot tell
+apart, the first in --algos is recommended, so list simple methods first. A
+short --budget reduces first the seeds, then the methods; --trials replaces it
+by a number of trials per method. After a kill, rerun the command to resume."""
 
 _DEFAULTS: dict[str, Any] = dict(
     seeds='0,1,2', jobs=0, validation_fraction=0.2,
@@ -51,24 +51,24 @@ def flag_table() -> dict[str, flags.Flag]:
       ),
       flags.own_flag(
           'budget', choice.BUDGET,
-          'Time for everything, as 90s, 20m or 1.5h; not with --trials.',
+          'Total time, such as 90s, 20m or 1.5h; not with --trials.',
       ),
       flags.own_flag(
-          'trials', 0, 'Trials of each method, however long they take; 0:'
-          ' --budget counts.', minimum=0,
+          'trials', 0, 'Trials per method, however long they take; 0: use'
+          ' --budget.', minimum=0,
       ),
       flags.own_flag(
           'seeds', _DEFAULTS['seeds'],
-          'Seeds of the final runs, as 0,1,2; the first is that of the trials.',
+          'Seeds of the final runs, such as 0,1,2; trials use the first.',
       ),
       flags.own_flag(
-          'splits', 1, 'Splits of the rows that final runs are repeated with, a'
-          ' seed for each (beyond --seeds further ones); if more than 1,'
-          ' intervals have the noise of splitting.', minimum=1,
+          'splits', 1, 'Random splits of the rows on which final runs are'
+          ' repeated, one seed each (more than --seeds adds seeds); above 1,'
+          ' intervals include the noise of splitting.', minimum=1,
       ),
       flags.own_flag(
-          'jobs', _DEFAULTS['jobs'], 'Methods at a time; 0: as many as there'
-          ' are cores, at most 2.', minimum=0,
+          'jobs', _DEFAULTS['jobs'], 'Methods in parallel; 0: min(cores, 2).',
+          minimum=0,
       ),
       sweep_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),

@@ -1,4 +1,4 @@
-"""Compares methods, and variants of them, over seeds on one task.
+"""Compares methods and their variants over seeds on one task.
 
     python -m binaries.compare --algos='perm,perm[lambda=0.1],local_only'
 """
@@ -20,14 +20,14 @@ from tff_pers.experiments import timing
 SUMMARY = """\
 python -m binaries.compare --algos=A,B,... --seeds=0,1,2 [--flag=value ...]
 
-Runs methods (or variants, as perm[lambda=0.1]) times seeds on one task, each as
-a training run in OUTPUT_DIR/<variant>/seed<seed>. Finished runs are not run
-again, interrupted ones are resumed. Writes runs.csv, summary.csv, summary.md,
-tiers.csv (models of capacity tiers) and plots, at the end; in the folders of
-the first seed are those that have no place in a comparison, as of mixing
-weights (binaries.plot makes all of a run, also meanwhile). With --delays, or a
-method that events drive, times.csv: the virtual time until an accuracy. A
-method's flags apply to all its variants; brackets go before."""
+Runs each method (or variant, such as perm[lambda=0.1]) with each seed on one
+task, as a training run in OUTPUT_DIR/<variant>/seed<seed>. Finished runs are
+not repeated; interrupted runs are resumed. At the end, writes runs.csv,
+summary.csv, summary.md, tiers.csv (models of capacity tiers) and plots; plots
+that cannot be compared, such as mixing weights, go to the folders of the first
+seed (binaries.plot draws all plots of a run at any time). With --delays or an
+event-driven method, also writes times.csv: the virtual time to an accuracy. A
+method's flags apply to all its variants; bracket options override them."""
 
 DEFAULT_ALGOS = 'perm,fedavg_finetuned,fedavg,local_only'
 
@@ -41,11 +41,11 @@ def flag_table() -> dict[str, flags.Flag]:
   """Returns all flags."""
   return flags.all_flags(
       flags.own_flag('algos', DEFAULT_ALGOS, 'Variants to compare.'),
-      flags.own_flag('seeds', '0', 'Seeds of the runs, as 0,1,2.'),
+      flags.own_flag('seeds', '0', 'Seeds of the runs, such as 0,1,2.'),
       timing.targets_flag(),
       flags.own_flag(
-          'jobs', 1, 'Runs at a time, each in a process with cores of its own;'
-          ' 0: as many as there are cores, at most 2.', minimum=0,
+          'jobs', 1, 'Number of parallel runs, each in its own process; 0:'
+          ' min(cores, 2).', minimum=0,
       ),
       without=('seed',),
   )

@@ -1,4 +1,4 @@
-"""Compares variants of methods, each with a value chosen by validation data.
+"""Compares variants of methods, each tuned over a grid on validation data.
 
     python -m binaries.compare_tuned --algos='fedavg,fedper,local_only' \
       --model=mlp --grid=learning_rate:0.03,0.1,0.3 --seeds=0,1,2
@@ -23,19 +23,19 @@ python -m binaries.compare_tuned --algos=A,B,... --grid=NAME:VALUE,VALUE,...
 
 Trains every variant with each value of one hyperparameter on the first seed,
 chooses the value with the best mean validation accuracy over clients (the loss
-in regression; test data choose nothing), and trains with that value on all
-seeds. A run that diverges loses; if a later seed diverges, the next best value
-takes its place. --grid='A:1,2;B:3,4' tries all combinations of two ('perm.B' if
-perm alone has B); every variant must have a grid of the same size.
+in regression; test data are not used), and trains with that value on all seeds.
+A diverged run is never chosen; if a later seed diverges, the next best value
+replaces it. --grid='A:1,2;B:3,4' tries all combinations of two hyperparameters
+('perm.B' if only perm has B); all variants must have grids of equal size.
 
 If the best value of a variant is at an end of its grid, the next value beyond
-that end is tried, too: at most three times, within the range of the
-hyperparameter, and not where the value at the end diverged. Whenever one grid
-grows, every other variant gets one more trial as well. Whatever is still at an
-end after that is marked.
+that end is tried too: at most three times, within the range of the
+hyperparameter, and not if the value at the end diverged. Whenever one grid
+grows, every other variant also gets one more trial. A best value that is still
+at an end after that is marked.
 
-Every run is a training run in OUTPUT_DIR/<variant>/seed<seed>, as in compare; a
-finished run is not repeated, an interrupted one is resumed. Writes trials.csv,
+Every run is a training run in OUTPUT_DIR/<variant>/seed<seed>, as in compare;
+finished runs are not repeated, interrupted runs are resumed. Writes trials.csv,
 runs.csv, summary.csv, summary.md, tiers.csv and the plots of compare."""
 
 _DEFAULTS: dict[str, Any] = dict(
@@ -59,16 +59,16 @@ def flag_table() -> dict[str, flags.Flag]:
       flags.own_flag('algos', _DEFAULTS['algos'], 'Variants to compare.'),
       flags.own_flag(
           'grid', _DEFAULTS['grid'],
-          'A hyperparameter and the values to try; or several.',
+          'One or more hyperparameters with the values to try.',
       ),
       flags.own_flag(
           'extensions', _DEFAULTS['extensions'],
-          'How often a grid may grow where the best value is at its end.',
+          'How often a grid may grow when its best value is at an end.',
           minimum=0,
       ),
       flags.own_flag(
           'seeds', _DEFAULTS['seeds'],
-          'Seeds of the runs, as 0,1,2; values are chosen on the first.',
+          'Seeds of the runs, such as 0,1,2; values are chosen on the first.',
       ),
       timing.targets_flag(),
       sweep.validation_flag(_DEFAULTS['validation_fraction']),

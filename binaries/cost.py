@@ -1,4 +1,4 @@
-"""What methods cost on a model, or what runs have cost until an accuracy.
+"""Reports what methods cost on a model, or what runs cost to an accuracy.
 
     python -m binaries.cost --algo=fedhm --model=resnet18 --num_classes=10
     python -m binaries.cost --runs=runs/compare_digits --accuracy=0.8
@@ -21,16 +21,16 @@ SUMMARY = """\
 python -m binaries.cost [--algos=A,B,...] [--model=NAME] [--num_classes=C]
 python -m binaries.cost --runs=DIR[,DIR...] --accuracy=A
 
-The first form prints and writes cost.csv: the parameters and the
+The first form prints, and writes to cost.csv, the parameters and the
 multiply-accumulates (MACs, one example, forward) of the model that a client
 deploys, and the bytes that a client receives and sends in a round after all
-warm-ups; a row per method, or per tier where devices differ in capacity.
-Nothing is trained and no data are read.
-The second form prints and writes cost_to_accuracy.csv: the rounds, bytes and
-MACs until the mean test accuracy of finished runs was first at least A at an
-evaluated round, for a client that takes part in all rounds, and per tier where
-there are tiers; kept_from is the first evaluated round from which on the
-accuracy stayed so."""
+warm-ups: one row per method, or per tier if devices differ in capacity. It
+trains nothing and reads no data.
+The second form prints, and writes to cost_to_accuracy.csv, the rounds, bytes
+and MACs that finished runs needed until their mean test accuracy was at least A
+at an evaluated round, for a client that takes part in all rounds, and per tier
+if there are tiers; kept_from is the first evaluated round from which on the
+accuracy stayed at least A."""
 
 _SHARED = ('client_weighting', 'output_dir')
 
@@ -45,17 +45,17 @@ def flag_table() -> dict[str, flags.Flag]:
       flags.own_flag('algo', '', 'One method or variant.'),
       flags.own_flag(
           'algos', method_costs.ALL,
-          'Methods or variants, as fedavg,fedhm[tiers=1:0.5]; all: all methods.'
+          'Methods or variants, such as fedavg,fedhm[tiers=1:0.5]; or all.'
       ),
       flags.own_flag('model', 'resnet18', 'Model.', choices=zoo.names()),
       flags.own_flag(
           'num_classes', 10, 'Number of labels; 0: regression.', minimum=0
       ),
       flags.own_flag(
-          'input_shape', '32x32x3', 'Shape of an example, as 28x28x1 or 60.'
+          'input_shape', '32x32x3', 'Shape of an example: 28x28x1 or 60.'
       ),
       flags.own_flag(
-          'width', 1.0, 'Factor of the numbers of channels of the model.',
+          'width', 1.0, 'Factor on the numbers of channels.',
           above=0.0, maximum=1.0,
       ),
       flags.own_flag('runs', '', 'Folders of runs or comparisons.'),

@@ -1,4 +1,4 @@
-"""Whether what `benchmark_defaults` claims of a setting holds."""
+"""Checks the claims of `benchmark_defaults` about a setting."""
 
 import os
 import re
@@ -42,7 +42,7 @@ def check(name: str, folder: str) -> list[dict[str, Any]]:
 
 
 def _counted(claim: str, fails: Sequence[bool]) -> dict[str, Any]:
-  """Returns the row of what must not be in any run."""
+  """Returns the row of a fault that no run may have."""
   good = len(fails) - sum(fails)
   return dict(
       claim=claim, left='', right='', seeds=f'{good} of {len(fails)}',
@@ -51,7 +51,7 @@ def _counted(claim: str, fails: Sequence[bool]) -> dict[str, Any]:
 
 
 def _has_nan(path: str) -> bool:
-  """Whether a value of a run's rounds, or of its log, is NaN."""
+  """Whether a metric of a run's rounds, or its log, has a NaN."""
   cells = [
       cell for row in results.read_rows(path, results.METRICS)
       for cell in row.values()
@@ -61,9 +61,9 @@ def _has_nan(path: str) -> bool:
 
 
 def _has_idle_round(path: str) -> bool:
-  """Whether nobody had a visit in a round since A was first solved for.
+  """Whether a round since A was first solved for had no visit.
 
-  A round that `metrics.csv` lacks is one as well, and so is a run without any.
+  Rounds that `metrics.csv` lacks, and runs without any round, count as such.
   """
   metrics = results.read_run(path).metrics
   begun = np.flatnonzero(metrics.get('lambda', np.zeros(0)) > 0)
@@ -76,7 +76,7 @@ def _has_idle_round(path: str) -> bool:
 
 
 def _near(runs: Sequence[str], margin: float) -> dict[str, Any]:
-  """Returns the row that compares new clients with those that trained."""
+  """Returns the row that compares new clients to those that trained."""
   pairs = np.array([_accuracies(path) for path in runs])
   trained, new = np.mean(pairs, axis=0)
   good = int(np.sum(pairs[:, 0] - margin <= pairs[:, 1]))
@@ -84,7 +84,7 @@ def _near(runs: Sequence[str], margin: float) -> dict[str, Any]:
       claim=f'trained clients-{margin}<=new clients',
       left=f'{trained - margin:.4g}', right=f'{new:.4g}',
       seeds=f'{good} of {len(pairs)}',
-      # No comparison with NaN, of a run that diverged, holds.
+      # A diverged run has NaN, and no comparison with NaN holds.
       holds='yes' if trained - margin <= new else 'no',
   )
 
@@ -92,7 +92,7 @@ def _near(runs: Sequence[str], margin: float) -> dict[str, Any]:
 def _accuracies(path: str) -> list[float]:
   """Returns the mean accuracies of clients that trained, and of new ones."""
   clients = results.read_clients(path)
-  if clients is None:  # A run that diverged has none.
+  if clients is None:  # A diverged run has no clients.csv.
     return [np.nan, np.nan]
   return [
       float(np.mean(clients['accuracy'][clients['seen'] == seen]))

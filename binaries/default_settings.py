@@ -1,4 +1,4 @@
-"""What is claimed of default flags: the settings of `benchmark_defaults`."""
+"""The settings of `benchmark_defaults` and the claims about them."""
 
 import os
 from typing import Any, Mapping, NamedTuple, Optional
@@ -16,15 +16,15 @@ class Claim(NamedTuple):
 
 
 class Setting(NamedTuple):
-  """A comparison with default flags, and what is claimed of it.
+  """A comparison with default flags, and claims about its results.
 
   Attributes:
-    flags: Of `compare`.
-    claims: Of its accuracies.
-    visits: Whether every round of PERM's visits must have one, and no value of
-      a round may be NaN.
-    new_clients: How far below the clients that trained those may be that never
-      did; None: there are none.
+    flags: Flags of `compare`.
+    claims: Claims about accuracies.
+    visits: Whether every round of PERM's visits must have at least one, and no
+      metric of a round may be NaN.
+    new_clients: Largest accuracy by which clients that never trained may be
+      below those that did; None: there are no such clients.
   """
 
   flags: Mapping[str, Any]
@@ -33,7 +33,7 @@ class Setting(NamedTuple):
   new_clients: Optional[float] = None
 
 
-# Nobody looked at these seeds while the defaults were made.
+# These seeds were not used to find the defaults.
 SEEDS = '3,4,5'
 _TEN = ','.join(map(str, range(10, 20)))
 # Tables that `write_tumours` makes.
@@ -68,7 +68,7 @@ _CIFAR: dict[str, Any] = dict(
     task='cifar10', partition='label_shift_clusters', model='mlp_200',
     num_clients=20, rounds=50, eval_every=25,
 )
-# They come first: what is missing shows early.
+# Settings that need files come first, so that missing files show early.
 _OF_FILES: dict[str, Setting] = {
     'femnist': _perm(
         task='emnist', num_clients=30, clients_per_round=10,
@@ -131,10 +131,10 @@ def needs_files(name: str) -> bool:
 
 
 def write_tumours(folder: str) -> None:
-  """Writes two tables of tumours, 10 clients each.
+  """Writes two tables of tumours with 10 clients each.
 
-  Of the first every second client has the labels swapped; of the second each
-  client has a tenth of the tumours, by size.
+  In the first, every second client has swapped labels; in the second, each
+  client has a tenth of the tumours, sorted by size.
 
   Args:
     folder: Where `TUMOURS` and `TUMOURS_BY_SIZE` are made.

@@ -19,15 +19,15 @@ SUMMARY = """\
 python -m binaries.evaluate --run=DIR [--data_dir=FILE] [--output_dir=DIR]
     [--export=saved_model] [--export_clients=NAMES] [--import=MODULES]
 
-Evaluates a run, finished or not, at its last checkpoint; the run itself stays
-as it is. FILE (.csv, .parquet, .npz, or a folder) has the columns of the
-training data. Clients that trained are tested on all of their rows that `split`
-does not call train, after they have adapted to what they trained on. New
-clients adapt as the method says to their rows of training (`split`, else a
-share drawn by the run's --train_fraction) and are tested on the others, or on
-all rows if the method adapts to none. Features are made as in training. Without
-FILE the run's own test data are evaluated once more. Writes clients.csv, and
-with --export the models, for binaries.predict."""
+Evaluates a run, finished or not, at its last checkpoint, without changing the
+run. FILE (.csv, .parquet, .npz, or a folder) has the columns of the training
+data. Clients that trained adapt to their training data, then are tested on all
+rows of FILE that `split` does not call train. New clients adapt as the method
+says to their training rows (by `split`, else a share drawn by the run's
+--train_fraction) and are tested on their other rows, or on all rows if the
+method does not adapt. Features are preprocessed as in training. Without FILE,
+the run's own test data are evaluated again. Writes clients.csv, and with
+--export the models for binaries.predict."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -41,11 +41,11 @@ def flag_table() -> dict[str, flags.Flag]:
       flags.own_flag('run', '', 'Folder of the run.'),
       flags.own_flag('data_dir', '', 'File with the examples.'),
       flags.own_flag(
-          'output_dir', '', 'Folder of the results; empty: evaluation in --run,'
-          ' evaluation_2 for other data, and so on.'
+          'output_dir', '', 'Folder of the results; empty: `evaluation` in'
+          ' --run, `evaluation_2` for other data, and so on.'
       ),
       flags.own_flag(
-          'import_', '', 'Modules of your own that the run was started with.'
+          'import_', '', 'Your own modules that the run was started with.'
       ),
       *exports.FLAGS,
   ])

@@ -1,4 +1,4 @@
-"""What a person with a GPU runs first: `binaries.speed.gpu_check`."""
+"""Checks results and speed on a GPU: `binaries.speed.gpu_check`."""
 
 import runpy
 

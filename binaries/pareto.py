@@ -1,4 +1,4 @@
-"""The trade-off of speed and accuracy that local updates make.
+"""Computes the trade-off between speed and accuracy of local updates.
 
     python -m binaries.pareto --mu=1 --L=10 --gamma=0.05 --num_steps=10
 """
@@ -17,9 +17,9 @@ from tff_pers.analysis import paper_figures
 from tff_pers.experiments import flags
 from tff_pers.experiments import pareto
 
-# Figure 6 is trained: Theta_{1:50}, the server GD, Nesterov, the heavy ball, GD
-# with several alpha. In delta form, whose server step eta / gamma is that of
-# the methods. The paper does not say its alpha, and tries 9 x 9 rates.
+# Figure 6 is trained: Theta_{1:50}, and GD, Nesterov, heavy ball, or GD with
+# several alpha at the server. In delta form, the server step of the methods is
+# eta / gamma. The paper does not state its alpha, and tries 9 x 9 rates.
 _TRAINED = ','.join(
     f'{algo}local_steps=50,local_epochs=0]'
     for algo in (
@@ -38,19 +38,20 @@ python -m binaries.pareto --figure=2
 python -m binaries.pareto --mu=1 --L=10 --recommend --rounds=20 --accuracy=0.05
 python -m binaries.pareto --task=digits --model=logistic_regression
 
-Clients that take K local steps make the server converge faster (rho), to
-another model than the best common one (Delta, which is about that model before
-anybody adapts it). Exact for quadratic clients with Hessians between mu and L.
-Without --figure one point for each server optimizer, with its best learning
-rate and momentum. --recommend says what to use for so many rounds. With --task:
-mu, L and the spread of client optima measured on a model and its data, and
-where a run of FedAvg is. Writes pareto.csv and a plot, PNG and SVG.
+More local steps K make the server converge faster (rate rho), but to a model
+farther (distance Delta) from the best common one, before clients adapt it.
+Exact for quadratic clients with Hessians between mu and L. Without --figure:
+one point per server optimizer, with its best learning rate and momentum.
+--recommend says what to use for a number of rounds. With --task, mu, L and the
+spread of client optima are measured on a model and its data, and the point of
+FedAvg is shown. Writes pareto.csv and a plot, PNG and SVG.
 
 Figures of Charles and Konecny (2021), mu = 1:
 {_FIGURES}
   --figure=6   trains FedAvg (GD), FedAvgM (Nesterov, heavy ball) and FedProx
-               (alpha = 0.01, 0.1, 1), 50 local steps, rates of clients and
-               server by a grid, on --task; flags and files of compare_tuned"""
+               (alpha = 0.01, 0.1, 1) with 50 local steps on --task; tunes the
+               client and server rates on a grid; flags and files of
+               compare_tuned"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -58,8 +59,8 @@ def main(argv: Sequence[str]) -> int:
   if '--figure=6' in argv and not flags.wants_help(argv):
     rest = [word for word in argv[1:] if word != '--figure=6']
     folder = '--output_dir=' + flags.resolve_path('runs/pareto')
-    # The grid is declared as part of the figure, and does not grow. What is
-    # given comes later, and wins.
+    # The grid belongs to the figure and does not grow. The given flags come
+    # last and override it.
     return compare_tuned.main(
         ['pareto', f'--algos={_TRAINED}', f'--grid={_TRAINED_GRID}',
          '--extensions=0', folder, *rest]
@@ -73,18 +74,18 @@ def flag_table() -> dict[str, flags.Flag]:
       flags.own_flag('mu', 1.0, 'Smallest eigenvalue of clients.', above=0.0),
       flags.own_flag('L', 10.0, 'Largest eigenvalue of clients.', above=0.0),
       flags.own_flag(
-          'gamma', 'auto', 'Client learning rate; auto: 1 / (2 (L + alpha)), of'
-          ' theta_K and maml that over their number of gradients; with --task'
-          ' that of FedAvg on the task.', minimum=0.0, auto=True,
+          'gamma', 'auto', 'Client learning rate; auto: 1 / (2 (L + alpha)),'
+          ' for theta_K and maml divided by their number of gradients; with'
+          ' --task that of FedAvg on the task.', minimum=0.0, auto=True,
       ),
       flags.own_flag(
-          'num_steps', 10, 'Local steps K, of maml those of adaptation; with'
+          'num_steps', 10, 'Local steps K, for maml those of adaptation; with'
           ' --task by default those of FedAvg on the task.', minimum=1,
       ),
       flags.own_flag('alpha', 0.0, 'Proximal strength.', minimum=0.0),
       flags.own_flag(
-          'family', 'fedavg', 'What clients send: all gradients, or the last'
-          ' one.', choices=frontiers.FAMILIES,
+          'family', 'fedavg', 'Gradients that clients send: all, or only the'
+          ' last.', choices=frontiers.FAMILIES,
       ),
       flags.own_flag(
           'figure', 0, 'Number of a figure, see above; 0: none.', minimum=0
@@ -93,8 +94,8 @@ def flag_table() -> dict[str, flags.Flag]:
           'recommend', False, 'Say what to use for --rounds and --accuracy.'
       ),
       flags.own_flag(
-          'accuracy', 0.1, 'Distance to the optimum that is asked for, in units'
-          ' of the radius C of a ball with all client optima.', above=0.0,
+          'accuracy', 0.1, 'Wanted distance to the optimum, in units of the'
+          ' radius C of a ball that contains all client optima.', above=0.0,
       ),
       flags.own_flag(
           'distance', 10.0, 'Distance from the initial model to the optimum, in'
@@ -104,8 +105,8 @@ def flag_table() -> dict[str, flags.Flag]:
           'rounds', 100, 'With --recommend: rounds of training.', minimum=1
       ),
       flags.own_flag(
-          'l2', 1e-3, 'With --task: L2 penalty of every client\'s loss, without'
-          ' which it may have no optimum.', minimum=0.0,
+          'l2', 1e-3, 'With --task: L2 penalty on every client\'s loss, which'
+          ' may have no optimum without it.', minimum=0.0,
       ),
       without=('rounds',),
   )

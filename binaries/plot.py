@@ -20,8 +20,8 @@ python -m binaries.plot --runs=DIR[,DIR...] [--output_dir=DIR]
 
 Plots the runs in and under the folders, finished or running, as PNG and SVG:
 accuracy and loss against rounds (band: range over seeds), the distance to the
-optimum where it is known, the distribution over clients, and for a run of its
-own the data map and the mixing weights."""
+optimum if it is known, and the distribution over clients; for a single run also
+the data map and the mixing weights."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -34,7 +34,7 @@ def flag_table() -> dict[str, flags.Flag]:
   return dict([
       flags.own_flag('runs', '', 'Folders of runs or comparisons.'),
       flags.own_flag(
-          'output_dir', '', 'Where the figures go; default: the first folder.'
+          'output_dir', '', 'Folder of the figures; empty: the first in --runs.'
       ),
   ])
 
@@ -60,13 +60,13 @@ def _plot(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 
 
 def plot_all(folders: Sequence[str], output_dir: str) -> list[str]:
-  """Plots one run completely, or compares several; returns the paths."""
+  """Plots all figures of one run, or compares several; returns paths."""
   if len(folders) == 1:
     return plots.plot_run(folders[0], output_dir)
   made = plots.plot_runs(
       [results.read_run(folder) for folder in folders], output_dir
   )
-  for folder in folders:  # What belongs to one run stays with it.
+  for folder in folders:  # Plots of a single run stay in its folder.
     made += plots.plot_run(folder)
   return made
 

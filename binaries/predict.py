@@ -18,13 +18,13 @@ SUMMARY = """\
 python -m binaries.predict --run=DIR --data_dir=FILE [--client=NAME]
     [--output=FILE]
 
-Reads examples from a .csv, .parquet or .npz file (labels are not needed), or
-from a folder of images, scales them as in training, and predicts with the model
-that a client deploys. DIR is the folder of a run, or of an evaluation, that was
-exported with --export=saved_model. Writes a row per example: its number in the
-file from 0, the client, the prediction, and with classes their probabilities.
-Clients that never trained are predicted by what the method gives a client
-without data."""
+Predicts with the model that a client deploys. Reads examples from a .csv,
+.parquet or .npz file (labels are not needed) or from a folder of images, and
+scales them as in training. DIR is the folder of a run or an evaluation that
+was exported with --export=saved_model. Writes a row per example: its number in
+the file (from 0), the client, the prediction, and for classes their
+probabilities. For a client that never trained, the model is the one that the
+method gives a client without data."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,12 +38,12 @@ def flag_table() -> dict[str, flags.Flag]:
       flags.own_flag('run', '', 'Folder of a run with exported models.'),
       flags.own_flag('data_dir', '', 'File with examples.'),
       flags.own_flag(
-          'client', '', 'Whose model predicts; empty: of each row its own'
-          ' client\'s, whom the column client names.'
+          'client', '', 'Client whose model predicts; empty: for each row the'
+          ' client in its column `client`.'
       ),
       flags.own_flag(
-          'output', '', 'The file to write; empty: predictions.csv in --run,'
-          ' on other data in a folder of its own there.'
+          'output', '', 'File to write; empty: predictions.csv in --run, for'
+          ' other data in a new folder there.'
       ),
   ])
 

@@ -17,11 +17,11 @@ from tff_pers.experiments import report_file
 SUMMARY = """\
 python -m binaries.report --runs=DIR[,DIR...] [--output=FILE]
 
-Writes one HTML page of the runs in and under the folders, finished or running,
-which needs neither a network nor a server: results and costs of each variant,
-curves of test and validation data, the distribution over clients and who is
-hurt, mixing weights and routers, flags and versions, and what is wrong with
-runs. Tables of choose, tune, compare_tuned and robustness that are there, too,
+Writes one HTML page about the runs in and under the folders, finished or
+running, that needs neither a network nor a server: results and costs of each
+variant, curves of test and validation data, the distribution over clients and
+which are hurt, mixing weights and routers, flags and versions, and problems of
+runs. Tables that choose, tune, compare_tuned or robustness wrote to the folders
 come first."""
 
 

@@ -1,4 +1,4 @@
-"""Robust rules against attacks: a table and a heat map.
+"""Tabulates robust rules against attacks, with a heat map.
 
     python -m binaries.robustness --algo=ffgg --task=overpersonalized \
       --rules='mean,median,krum' --attacks='ipm,alie' --seeds=0,1
@@ -24,15 +24,15 @@ SUMMARY = """\
 python -m binaries.robustness --algo=A --rules=R,S --attacks=T,U
     --num_byzantine=N --seeds=0,1 [--flag=value ...]
 
-Trains a method with every rule in the place of its mean, under every attack,
-with every seed; all clients take part in every round. The Byzantine clients
-join those of overpersonalized and overpersonalized_control; on other tasks they
-are N of the clients, drawn by the seed. Measures, over the honest clients, the
-distance to the optimum where that is known, else the accuracy, after the last
-round. A cell that diverged is written as it is: a large number, inf or nan.
-Writes robustness.csv, robustness.md and the heat map robustness to
---output_dir. The same command resumes: cells that are there are not run again,
-and rules, attacks and seeds may be added."""
+Trains a method with every rule in place of its mean, under every attack, with
+every seed; all clients take part in every round. On overpersonalized and
+overpersonalized_control the N Byzantine clients are added; on other tasks they
+are N of the clients, drawn by the seed. After the last round, measures the
+distance to the optimum (if it is known) or the accuracy over honest clients. A
+diverged cell shows its value: a large number, inf or nan. Writes
+robustness.csv, robustness.md and the heat map robustness to --output_dir. Rerun
+the same command to resume: existing cells are not run again, and rules, attacks
+and seeds may be added."""
 
 _DEFAULTS = dict(
     algo='ffgg', task='overpersonalized', rules=robustness_table.RULES,
@@ -55,8 +55,8 @@ def flag_table() -> dict[str, flags.Flag]:
       flags.own_flag('task', _DEFAULTS['task'], 'Task, see above.'),
       flags.own_flag(
           'rules', _DEFAULTS['rules'],
-          'Rules: mean, or one of --<algo>_aggregator; also as'
-          ' bucketing(NAME), nnm(NAME).',
+          'Rules: mean, or one of --<algo>_aggregator, also inside'
+          ' bucketing(NAME) or nnm(NAME).',
       ),
       flags.own_flag(
           'attacks', _DEFAULTS['attacks'],
@@ -66,7 +66,7 @@ def flag_table() -> dict[str, flags.Flag]:
           'num_byzantine', _DEFAULTS['num_byzantine'],
           'Number of Byzantine clients.', minimum=1,
       ),
-      flags.own_flag('seeds', _DEFAULTS['seeds'], 'Seeds, as 0,1,2.'),
+      flags.own_flag('seeds', _DEFAULTS['seeds'], 'Seeds, such as 0,1,2.'),
       without=(
           'seed', 'task', 'attack', 'num_byzantine', 'holdout_clients',
           'resume', 'clients_per_round', 'validation_fraction',

@@ -19,12 +19,11 @@ SUMMARY = """\
 python -m binaries.sweep_splits --algo=A --splits=S,T,... --seeds=0,1,2
     [--flag=value ...]
 
-Trains a method that splits the model with one split after the other, and what
-lies at the ends: fedavg_finetuned (nothing is private) and local_only
-(everything is). Runs are in OUTPUT_DIR/<variant>/seed<seed>, as those of
-compare: finished ones are not run again, interrupted ones are resumed. Writes
-splits.csv, splits.md and the figure splits: accuracy against the share of
-private parameters."""
+Trains a method that splits the model with each split, and the two extremes:
+fedavg_finetuned (nothing is private) and local_only (everything is). Runs are
+in OUTPUT_DIR/<variant>/seed<seed>, as in compare: finished runs are not
+repeated, interrupted runs are resumed. Writes splits.csv, splits.md and the
+figure splits: accuracy against the share of private parameters."""
 
 _DEFAULTS = dict(
     algo='local_ffgg', splits='bias,adapter,output_layer,input_layer',
@@ -43,14 +42,14 @@ def flag_table() -> dict[str, flags.Flag]:
   """Returns all flags."""
   return flags.all_flags(
       flags.own_flag(
-          'algo', _DEFAULTS['algo'], 'The method, as perhaps'
-          ' fedper[local_steps=5].',
+          'algo', _DEFAULTS['algo'], 'The method, possibly with options, such'
+          ' as fedper[local_steps=5].',
       ),
       flags.own_flag(
-          'splits', _DEFAULTS['splits'], 'What is private, one after the other.'
+          'splits', _DEFAULTS['splits'], 'Splits to try: what is private.'
       ),
       flags.own_flag(
-          'seeds', _DEFAULTS['seeds'], 'Seeds of the runs, as 0,1,2.'
+          'seeds', _DEFAULTS['seeds'], 'Seeds of the runs, such as 0,1,2.'
       ),
       without=('seed',),
   )

@@ -38,8 +38,8 @@ def flag_table() -> dict[str, flags.Flag]:
       ),
       flags.own_flag(
           'fork', '',
-          'Folder of a run: a new run starts from its last checkpoint, with its'
-          ' flags unless others are given, as another learning rate.',
+          'Folder of a run: starts a new run from its last checkpoint, with its'
+          ' flags unless others are given, such as another learning rate.',
       ),
       *exports.FLAGS,
   )
@@ -56,7 +56,7 @@ def _train(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 
 
 def _default_folder(given: Mapping[str, Any], fork: str) -> str:
-  """Returns runs/<algo>_<task>_seed<seed>; of a fork, a folder beside it."""
+  """Returns runs/<algo>_<task>_seed<seed>, or for a fork <fork>_fork."""
   if fork:
     return f'{fork}_fork'
   algo = experiment_lib.folder_name(given.get('algo', runner.DEFAULT_ALGO))

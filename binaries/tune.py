@@ -1,4 +1,4 @@
-"""Searches the hyperparameters of methods, the same effort for each.
+"""Tunes the hyperparameters of methods with equal effort for each.
 
     python -m binaries.tune --algos='fedavg,ditto,perm[lambda=0.1]' \
       --task=digits --trials=20 --seeds=0,1,2
@@ -21,16 +21,16 @@ python -m binaries.tune --algos=A,B,... --trials=20 --seeds=0,1,2
     [--budget=20m] [--flag=value ...]
 
 Searches the hyperparameters of every variant with Optuna, in the ranges that
-its method declares; what flags or brackets set is not searched. The first trial
-is the method's defaults on the task. A trial that is behind most others after
-as many rounds is pruned. The best mean validation accuracy over clients (loss
-on regression tasks) is chosen, test data choose nothing; then the chosen values
-are trained with all seeds. Every variant has as many trials, or with --budget
-as many seconds: the time is that of all searches together, --jobs of them at a
-time, and the runs with all seeds come on top. The same command, or one with
-more --trials, goes on after a kill, with no trial lost or repeated, and several
-processes may work on it together. The table says in near_end which chosen
-values are within a tenth of an end of their range. Writes trials.csv,
+its method declares; hyperparameters set by flags or brackets are not searched.
+The first trial uses the method's defaults on the task. A trial that is behind
+most others after as many rounds is pruned. The trial with the best mean
+validation accuracy over clients (loss in regression) wins; test data are not
+used. Its values are then trained with all seeds. Every variant has the same
+number of trials, or with --budget the same time: the budget is the time of all
+searches, --jobs of them in parallel, and excludes the runs with all seeds. To
+resume after a kill, rerun the command, also with more --trials; no trial is
+lost or repeated, and several processes may share the work. The column near_end
+lists chosen values within a tenth of an end of their range. Writes trials.csv,
 best.json, runs.csv, summary.csv, summary.md and plots; the studies and all runs
 are in OUTPUT_DIR/<variant>."""
 
@@ -52,20 +52,20 @@ def flag_table() -> dict[str, flags.Flag]:
   return flags.all_flags(
       flags.own_flag('algos', _DEFAULTS['algos'], 'Variants to tune.'),
       flags.own_flag(
-          'trials', search.TRIALS, 'Trials of each variant; not with --budget.',
+          'trials', search.TRIALS, 'Trials per variant; not with --budget.',
           minimum=1,
       ),
       flags.own_flag(
-          'budget', '', 'Time for the searches of all variants together, as'
-          ' 90s, 20m or 1.5h, in equal parts; empty: --trials counts.'
+          'budget', '', 'Total time of all searches, such as 90s, 20m or 1.5h,'
+          ' in equal parts per variant; empty: use --trials.'
       ),
       flags.own_flag(
           'seeds', _DEFAULTS['seeds'],
-          'Seeds of the final runs, as 0,1,2; the first is that of the trials.',
+          'Seeds of the final runs, such as 0,1,2; trials use the first.',
       ),
       flags.own_flag(
-          'jobs', _DEFAULTS['jobs'], 'Variants at a time; 0: as many as there'
-          ' are cores, at most 2.', minimum=0,
+          'jobs', _DEFAULTS['jobs'], 'Variants in parallel; 0: min(cores, 2).',
+          minimum=0,
       ),
       sweep_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),

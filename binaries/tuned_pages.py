@@ -1,4 +1,4 @@
-"""Pages of benchmarks: what was run, and the tables of `compare_tuned`."""
+"""Writes pages of benchmarks: the command and `compare_tuned` tables."""
 
 import os
 from typing import Any, Mapping, Sequence
@@ -17,17 +17,17 @@ def of_parts(
     benchmark: benchmarks.Benchmark, command: str, scale: str,
     given: Mapping[str, Any], parts: Sequence[str], top: str,
 ) -> str:
-  """Returns the page of a benchmark with parts, in Markdown.
+  """Returns the Markdown page of a benchmark with parts.
 
   Args:
     benchmark: The benchmark.
-    command: What was typed, up to the flags.
+    command: The typed command, without flags.
     scale: Value of `--scale`.
     given: The other flags that were given, by name.
     parts: Names of the comparisons.
-    top: Where their folders are.
+    top: Folder that holds their folders.
   """
-  # The folder of the data is another one on every machine.
+  # The data folder differs between machines.
   shown = dict(given, data_dir='DATA') if 'data_dir' in given else given
   texts = _heading(benchmark, command, scale, shown) + [benchmark.note]
   for name in parts:
@@ -47,18 +47,18 @@ def of_times(
     benchmark: benchmarks.Benchmark, command: str, scale: str,
     given: Mapping[str, Any], chosen: Mapping[str, Any], top: str,
 ) -> str:
-  """Returns the page of one comparison with virtual times, in Markdown.
+  """Returns the Markdown page of one comparison with virtual times.
 
   Args:
     benchmark: The benchmark.
-    command: What was typed, up to the flags.
+    command: The typed command, without flags.
     scale: Value of `--scale`.
     given: The other flags that were given, by name.
-    chosen: All flags that were handed on.
+    chosen: All flags passed to `compare_tuned`.
     top: The folder of the comparison.
   """
   summary = results.read_rows(top, 'summary.csv')
-  # The folder of the data is another one on every machine.
+  # The data folder differs between machines.
   given, chosen = (dict(own, data_dir='DATA') for own in (given, chosen))
   return '\n\n'.join([
       *_heading(benchmark, command, scale, given),
@@ -89,17 +89,17 @@ def _heading(
 def _cells(
     row: Mapping[str, str], numbers: Sequence[str]
 ) -> dict[str, Any]:
-  """Returns the cells of a row, some as numbers; None where it is empty."""
+  """Returns the cells of a row, some as numbers; None for empty cells."""
   def read(name, text):
     return float(text) if text and name in numbers else text or None
   return {name: read(name, text) for name, text in row.items()}
 
 
 def tiers_with_costs(folder: str) -> list[dict[str, Any]]:
-  """Returns the rows of `comparison.tier_summary`, with what a tier costs.
+  """Returns the rows of `comparison.tier_summary` with costs per tier.
 
   Args:
-    folder: What compare_tuned wrote.
+    folder: Folder that compare_tuned wrote.
   """
   summary = _tiers(folder)
   own = {row['algo'] for row in summary}
@@ -127,12 +127,12 @@ def tiers_with_costs(folder: str) -> list[dict[str, Any]]:
 def beside(
     paper: benchmarks.Published, scale: str, folder: str
 ) -> list[str]:
-  """Returns our accuracies beside those of a paper, and how settings differ.
+  """Returns our accuracies beside a paper's, and how settings differ.
 
   Args:
-    paper: What the paper has.
+    paper: The published results.
     scale: Value of `--scale`.
-    folder: What compare_tuned wrote.
+    folder: Folder that compare_tuned wrote.
   """
   differs = paper.differs[scale]
   rows = [
@@ -158,11 +158,11 @@ def _tiers(folder: str) -> list[dict[str, Any]]:
 
 
 def _measured(measure: str, folder: str) -> dict[str, float]:
-  """Returns our accuracies by variant, of a kind of `benchmarks.MEASURES`."""
+  """Returns our accuracies by variant, for one of `benchmarks.MEASURES`."""
   if measure == 'largest':
     found: dict[str, float] = {}
     for row in _tiers(folder):
-      # The first is the largest.
+      # The first tier is the largest.
       found.setdefault(row['algo'], row['accuracy'])
     return found
   column = dict(clients='accuracy_mean', examples='pooled_accuracy_mean')

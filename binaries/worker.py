@@ -3,8 +3,8 @@
     python -m binaries.worker --port=8000
 """
 
-# To start quickly and to stay small, this program imports neither TensorFlow
-# nor TFF, and therefore not `tff_pers.experiments`.
+# To start quickly and stay small, this program imports neither TensorFlow nor
+# TFF, and therefore not `tff_pers.experiments` either.
 import sys
 from typing import Sequence
 
@@ -15,19 +15,19 @@ python -m binaries.worker [--host=127.0.0.1] [--port=8000]
     [--tls_cert=FILE --tls_key=FILE --tls_ca=FILE]
 
 Runs a worker for programs that are started elsewhere with --runtime=remote
---workers=HOST:8000,...; see docs/remote.md. Says `ready` when it is, and ends
+--workers=HOST:8000,...; see docs/remote.md. Prints `ready` when it is up; ends
 on SIGTERM, Ctrl-C, or with the program that started it (unless under nohup). A
-worker that crashes or hangs is started again. It serves one program at a time,
-and is started afresh after each, however that ended.
+worker that crashes or hangs is restarted. It serves one program at a time, and
+is restarted after each, however the program ended.
 
-Whoever reaches the port can run anything here, so by default only programs on
-this machine do (an ssh tunnel brings others). On another --host, give the TLS
-files or use a private network: without them there is no password and no
-encryption.
+Whoever reaches the port can run arbitrary code here, so by default only
+programs on this machine can connect (an ssh tunnel lets others in). With
+another --host, give the TLS files or use a private network: without TLS there
+is neither a password nor encryption.
 
   --host
-      Name or address of the interface to listen on; default: 127.0.0.1. All of
-      them: 0.0.0.0, or :: with IPv6.
+      Name or address of the interface to listen on; default: 127.0.0.1. For
+      all interfaces: 0.0.0.0, or :: with IPv6.
   --port
       Port to listen on, 1 to 65535; default: 8000.
   --tls_cert, --tls_key, --tls_ca

@@ -1,1 +1,1 @@
-"""Programs to read and to copy from."""
+"""Example programs to read and copy."""

@@ -2,10 +2,10 @@
 
     python -m examples.lora_transformer
 
-A small Transformer is trained on pooled public data and frozen, as Keras users
-freeze a model. Then clients of two groups, who call the classes by other names,
-train low-rank adaptors on all its projections with FLoRAL; nothing but adaptors
-travels. In the end a client's own model is plain Keras again.
+A small Transformer is trained on pooled public data and frozen, as is usual in
+Keras. Then clients of two groups, whose class labels are shifted against each
+other, train low-rank adaptors on all its projections with FLoRAL; only adaptors
+are sent. At the end, a client's own model is converted back to plain Keras.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ LOSS = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def transformer() -> tf.keras.Model:
-  """One block: attention and a perceptron, each with a norm and a shortcut."""
+  """Returns one block: attention and an MLP, each with norm and shortcut."""
   layers = tf.keras.layers
   tokens = tf.keras.Input([LENGTH], dtype=tf.int32)
   x = layers.Embedding(VOCABULARY, WIDTH)(tokens)
@@ -39,7 +39,7 @@ def transformer() -> tf.keras.Model:
 
 
 def sequences(rng, num_examples: int, group: int = 0):
-  """Returns tokens and their most frequent class; a group shifts the names."""
+  """Returns tokens and their most frequent class; groups shift the labels."""
   x = rng.integers(VOCABULARY, size=(num_examples, LENGTH)).astype(np.int32)
   counts = (x[..., None] % NUM_CLASSES == np.arange(NUM_CLASSES)).sum(axis=1)
   return x, ((counts.argmax(axis=1) + group) % NUM_CLASSES).astype(np.int32)
@@ -90,7 +90,7 @@ def main():
   expected = adapted.as_model().predict(
       dict(weights, router=routers[0]), tf.constant(x), False, random.key(0)
   )
-  # The model of client 0, in Keras again by one call.
+  # The model of client 0, converted back to Keras by one call.
   keras_model.set_weights(adapted.merge(weights, routers[0]))
   difference = np.abs(keras_model(x) - expected).max()
   print(f'largest difference of the outputs after merging: {difference:.1e}')

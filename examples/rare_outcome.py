@@ -1,10 +1,10 @@
-"""Writes a table with a rare outcome, to try what accuracy hides.
+"""Writes a table with a rare outcome, to show what accuracy hides.
 
     python -m examples.rare_outcome rare.csv
     python -m binaries.train --algo=fedavg --task=csv --data_dir=rare.csv
 
-Six hospitals of 200 rows, eight features; one direction of them says who has
-the outcome, 3.3 % of the rows. Always `no` has an accuracy of .967.
+Six hospitals with 200 rows and eight features; one direction of the features
+determines the outcome, 3.3 % of the rows. Always predicting `no` gives .967.
 """
 
 import csv
@@ -35,7 +35,7 @@ def write(path: str, seed: int = 0) -> None:
 
 
 def main(argv: Sequence[str]) -> None:
-  """Writes the table to the path that is given."""
+  """Writes the table to the given path."""
   write(argv[1])
 
 

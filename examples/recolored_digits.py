@@ -1,13 +1,14 @@
-"""Writes digits that each client sees in other colors, to compare FedBN.
+"""Writes digits with different colors per client, to compare FedBN.
 
     python -m examples.recolored_digits colors.npz
     python -m binaries.compare_tuned --algos=fedavg,fedbn,local_only \
         --task=npz --data_dir=colors.npz --model=cnn_bn ...
 
-scikit-learn's 1,797 images of 8 x 8 pixels, dealt out to twelve clients.
-Client i sees a_i * image + b_i in each of three colors, a_i of either sign: the
-labels mean the same everywhere, the inputs differ in what batch normalization
-takes away. With `rotated` it turns them by i quarters instead, which it cannot.
+scikit-learn's 1,797 images of 8 x 8 pixels, distributed to twelve clients.
+Client i sees a_i * image + b_i in each of three colors, with a_i of either
+sign: labels mean the same everywhere, inputs differ in what batch normalization
+removes. With `rotated` images are rotated by i quarter turns instead, which
+batch normalization cannot remove.
 """
 
 import sys
@@ -41,7 +42,7 @@ def write(path: str, rotated: bool = False, seed: int = 0) -> None:
 
 
 def main(argv: Sequence[str]) -> None:
-  """Writes the images to the path that is given."""
+  """Writes the images to the given path."""
   write(argv[1], rotated='rotated' in argv[2:])
 
 

@@ -1,6 +1,6 @@
 """TFF's tutorials in one file: training, evaluation, heavy hitters, selection.
 
-Plain TensorFlow Federated but for one line, `runtime.use('fused')`:
+Plain TensorFlow Federated except for one line, `runtime.use('fused')`:
 
     python -m examples.tff_tutorial
     python -m examples.tff_tutorial --runtime=native    # TFF's own worker
@@ -83,7 +83,7 @@ def image_classification():
 
 
 def heavy_hitters():
-  """The words that many clients have, by sketches."""
+  """Finds words that many clients have, by sketches."""
   words = ['federated', 'learning', 'private', 'averaging', 'client', 'server']
   data = [
       tf.data.Dataset.from_tensor_slices(words[: 1 + i % 6]).batch(1)

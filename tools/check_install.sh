@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that sdist and wheel install as docs/install.md says, outside of the
+# Checks that sdist and wheel install as docs/install.md describes, outside the
 # checkout, in empty environments, the wheel by pip and the sdist by uv, and that
-# the sdist can test itself.
+# the sdist can run its own tests.
 #
 #   tools/check_install.sh [PYTHON]     # PYTHON builds; default .venv/bin/python
 set -euo pipefail

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Checks another Python than that of .venv: a set-up of its own, every file
-# compiled, two files of tests, one training.
+# Checks a Python other than that of .venv: sets it up separately, compiles every
+# file, runs two files of tests and one training.
 #
 #   tools/check_python.sh 3.9
 #
-# Exits with 0 and says SKIPPED where that Python is not found: as pythonX.Y, or
+# Exits with 0 and prints SKIPPED if that Python is not found: as pythonX.Y, or
 # in pyenv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 version=$1
 python=
 for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
-  # A shim of pyenv is found and does not run.
+  # A shim of pyenv is found but does not run.
   if "$candidate" -c '' 2>/dev/null; then
     python=$(command -v "$candidate")
     break

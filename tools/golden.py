@@ -1,15 +1,15 @@
-"""Do two commits give the same bits? The gate of changes that must not.
+"""Checks that two commits give bit-identical results.
 
     .venv/bin/python tools/golden.py COMMIT [OTHER]   # OTHER: HEAD by default.
 
 Both are checked out beside each other and record, one after the other: every
 registered method on the tiny task of the contracts for three rounds (states of
 server and clients, metrics, evaluations), with the fused and the native
-runtime, and some methods with other hyperparameters; and what `compare`,
-`tune`, `choose`, `robustness`, `train` and `predict` write on digits. Then
+runtime, and some methods with other hyperparameters; and the outputs of
+`compare`, `tune`, `choose`, `robustness`, `train` and `predict` on digits. Then
 everything is compared: arrays, checkpoint tables and CSV files bit by bit
-(less seconds), pages and JSON files without times, versions and paths. The exit
-code is 1 if something differs; a line says what, and how far it is off.
+(without seconds), pages and JSON files without times, versions and paths. The
+exit code is 1 if anything differs; a line reports what differs and by how much.
 
 On other machines the last bits differ; `tests/contracts/golden.py` compares
 rounded values of every method, which the repository holds.
@@ -32,7 +32,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PARTS = ('fused', 'native', 'programs')
-# Beside the defaults: (method, values of hyperparameters).
+# Besides the defaults: (method, values of hyperparameters).
 VARIANTS = (
     ('fedavg', dict(aggregator='median')),
     ('fedavg', dict(momentum=0.9, weight_decay=0.01, clip_norm=1.0)),
@@ -59,7 +59,7 @@ _PROGRAMS = {
     ),
     'train': (*_DIGITS, '--algo=floral', '--export=saved_model'),
 }
-# Columns and keys of what differs from run to run.
+# Columns and keys that differ between runs.
 _TIMES = re.compile(
     r'seconds|cpu|(?<!virtual_)time$|version|memory|commit|hostname', re.I
 )
@@ -71,9 +71,9 @@ _TEXTS = (
     (re.compile(r'\b\d+\.\d+\.\d+(\.dev\d+)?\b'), 'VERSION'),
     (re.compile(r'\d{4}-\d\d-\d\d'), 'DATE'),
 )
-# Pictures, and what says when something was done.
+# Pictures, and files with times.
 _SKIPPED = ('.png', '.pdf', '.svg', '.log', '.pb', '.lock', '.journal')
-# The data of a page, times among them, are those of the CSV files beside it.
+# The data of a page, including times, are in the CSV files beside it.
 _PAGE_DATA = re.compile(r'<script type="application/json".*?</script>', re.S)
 
 
@@ -145,7 +145,7 @@ def _program(name, *flags):
 
 
 def record(parts, folder: pathlib.Path) -> None:
-  """Writes what the tree in the working directory gives."""
+  """Records the results of the tree in the working directory."""
   sys.path.insert(0, os.getcwd())
   for part in parts:
     if part == 'programs':
@@ -176,7 +176,7 @@ def compare(first: pathlib.Path, second: pathlib.Path) -> list[str]:
 
 
 def _content(path: pathlib.Path, top: pathlib.Path) -> dict:
-  """Returns what counts in a file, by name."""
+  """Returns the compared contents of a file, by name."""
   if path.suffix == '.npz':
     with np.load(path, allow_pickle=False) as arrays:
       return dict(arrays)
@@ -205,7 +205,7 @@ def _content(path: pathlib.Path, top: pathlib.Path) -> dict:
 
 
 def _entries(value, name='') -> dict:
-  """Returns the entries of a JSON value by their paths, less times."""
+  """Returns the entries of a JSON value by path, without times."""
   if isinstance(value, list):
     value = dict(enumerate(value))
   if not isinstance(value, dict):
@@ -234,7 +234,7 @@ def _without_times(text: str) -> list[str]:
 
 
 def _tables(path):
-  """Returns the rows of all tables of a database, less times."""
+  """Returns the rows of all tables of a database, without times."""
   found = {}
   with sqlite3.connect(f'file:{path}?mode=ro', uri=True) as database:
     names = "SELECT name FROM sqlite_master WHERE type='table'"
@@ -280,7 +280,7 @@ def _record_commit(commit, parts, scratch: pathlib.Path) -> pathlib.Path:
   )
   try:
     own = tree / 'tools' / 'golden.py'
-    # Later commits may have moved what is imported here: each has its own.
+    # Each commit runs its own code, as later ones may have moved modules.
     if not own.exists():
       shutil.copy(__file__, own)
     for part in parts:

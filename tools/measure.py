@@ -1,16 +1,16 @@
-"""How large the product is: lines, modules, and what a method drags along.
+"""Measures the size of the project: lines, modules, import closures.
 
     .venv/bin/python tools/measure.py
 
-Lines are those of all .py files outside of tests, docs and examples, as they
-stand. With `--formatted`, a copy is formatted first by pyink, with the settings
-of Google's style, so that nothing is gained by writing lines closer together.
-pyink is no requirement of ours; any Python that has it can run this file.
+Lines are those of all .py files outside of tests, docs and examples, unchanged.
+With `--formatted`, a copy is first formatted by pyink with the settings of
+Google's style, so that nothing is gained by denser lines. pyink is not a
+requirement of ours; any Python that has it can run this file.
 
-The closure of a module is every file of ours that is read if one follows all
-imports from it, also those inside of functions, by name
+The closure of a module contains every file of ours that is reached by following
+all imports from it, including those within functions, by name
 (`importlib.import_module`) and of all modules of a package (`discovery`), but
-not those for type checkers alone.
+not those for type checkers only.
 """
 
 import argparse
@@ -43,11 +43,11 @@ def modules(root: pathlib.Path) -> dict[str, pathlib.Path]:
 
 
 def imported(path: pathlib.Path, for_types: bool = False) -> list[str]:
-  """Returns the dotted names that a file imports, wherever in it.
+  """Returns the dotted names that a file imports anywhere.
 
   Args:
     path: The file.
-    for_types: Whether imports for type checkers, which do not run, count.
+    for_types: Whether to include imports for type checkers.
   """
   tree = ast.parse(path.read_text(encoding='utf-8'))
   for node in ast.walk(tree):
@@ -74,7 +74,7 @@ def imported(path: pathlib.Path, for_types: bool = False) -> list[str]:
 
 
 def closure(name: str, files: dict[str, pathlib.Path]) -> set[str]:
-  """Returns the modules that are read from `name` on, itself among them."""
+  """Returns the modules reached from `name`, including itself."""
   found, open_names = set(), [name]
   while open_names:
     module = open_names.pop()
@@ -98,7 +98,7 @@ def lines(path: pathlib.Path) -> int:
 
 
 def _sources(root):
-  """Yields (room, file) of every file that counts as source or as test."""
+  """Yields (folder, file) for every file that counts as source or test."""
   for path in sorted(root.rglob('*.py')):
     parts = path.relative_to(root).parts
     if parts[0] in ('build', 'runs') or any(p.startswith('.') for p in parts):
@@ -108,7 +108,7 @@ def _sources(root):
 
 
 def _formatted(root, scratch):
-  """Returns a copy of the tree whose files are formatted."""
+  """Returns a copy of the tree with formatted files."""
   copy = scratch / 'tree'
   shutil.copytree(
       root, copy, symlinks=True,
@@ -141,7 +141,7 @@ def _print(root):
       if path.parent.name == 'tff_pers' and path.name != '__init__.py'
   ]
   print(f'\nModules directly in tff_pers: {len(top)}')
-  print('\nWhat is read from a module on (files, lines):')
+  print('\nReached from a module (files, lines):')
   for name in _CLOSURES:
     if name in files:
       found = closure(name, files)

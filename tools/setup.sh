@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes .venv: the packages of requirements.lock, and this project (editable).
 #
-#   tools/setup.sh                      the first of Python 3.11, 3.10, 3.9 that works
-#   PYTHON=python3.9 tools/setup.sh     that one
+#   tools/setup.sh                      uses the first of Python 3.11, 3.10, 3.9 that works
+#   PYTHON=python3.9 tools/setup.sh     uses that one
 #
 # Uses uv when it is on PATH, else pip.  Does nothing when .venv is up to date.
 # An interrupted call is repaired by the next one.
@@ -45,7 +45,7 @@ try:
 except ImportError:
   no('is %s without venv (Debian, Ubuntu: apt-get install python%d.%d-venv)'
      % ((version,) + sys.version_info[:2]))
-# From inside a virtual environment: the interpreter it was made from.
+# Inside a virtual environment: the interpreter that it was made from.
 print(version, getattr(sys, '_base_executable', '') or sys.executable)
 PY
   ) || answer="no: does not run"
@@ -69,7 +69,7 @@ find_python() {
       "(Debian 12: apt-get install python3.11 python3.11-venv) or name it: PYTHON=/path/to/python3.11."
 }
 
-# True if every package of the lock is in .venv, in that version.
+# True if every package of the lock is in .venv, in its version.
 installed() {
   .venv/bin/python -I - requirements.lock <<'PY' 2>/dev/null
 import importlib.metadata, sys
@@ -140,7 +140,7 @@ free_mb=$(df -Pm . | awk 'NR == 2 {print $4}')
 
 start=$SECONDS reinstall=
 if [[ -e .venv && -z $state ]]; then
-  # Made by somebody else: never deleted, only completed.
+  # Not made by this script: never deleted, only completed.
   [[ $venv_version =~ ^3\.(9|10|11)\. && $venv_version == "$wanted" ]] ||
     die ".venv was not made by $OURS and is not Python ${python_version:-3.9-3.11} (${venv_version:-its Python does not run});" \
         'delete it or move it away, and run this again.'

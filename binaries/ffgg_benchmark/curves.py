@@ -1,4 +1,4 @@
-"""The curves of Figure 1: which method with which step sizes, in which panel.
+"""The curves of Figure 1: methods, step sizes and panels.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
@@ -12,11 +12,11 @@ import numpy as np
 from tff_pers.data import least_squares
 from tff_pers.data import task as task_lib
 
-_LAMBDA = 0.1  # Of L2GD.
+_LAMBDA = 0.1  # lambda of L2GD.
 
 
 class Operator:
-  """F of a task of least squares, and the constants that step sizes follow.
+  """F of a least-squares task, and the constants that set the step sizes.
 
   Attributes:
     smoothness: L = max_m lambda_max(G_m).
@@ -78,9 +78,9 @@ def conjugate_gradient(operator: Operator, taus: Sequence[int]) -> list[Curve]:
 def comparison(operator: Operator, tau: int) -> list[Curve]:
   """Returns the curves of the panel with `tau` local steps, (b) to (d).
 
-  The paper prints L2GD's step size as its reciprocal and M^2 apart; both
-  repairs are here. Local GD with the paper's step is as slow whatever tau is,
-  so it is here once more with one that does not shrink.
+  The paper prints the reciprocal of L2GD's step size and misplaces M^2; both
+  are corrected here. Local GD with the paper's step size is equally slow for
+  every tau, so it is repeated with a step size that does not shrink with tau.
   """
   full = dict(batch_size=0, local_steps=tau, local_epochs=0)
   careful = 1 / (operator.joint * tau)
@@ -105,15 +105,15 @@ def comparison(operator: Operator, tau: int) -> list[Curve]:
           full, learning_rate=1 / operator.joint
       )),
       Curve('L2GD, (M/2)/max', 'l2gd', dict(l2gd, smoothness=operator.joint)),
-      # Without a smoothness the step is given: alpha / (M (1 - p)).
+      # Without a smoothness constant the step is given: alpha / (M (1 - p)).
       Curve('L2GD, (2M)^-1/max', 'l2gd', dict(
           l2gd, learning_rate=small / (1 - p)
       )),
   ]
 
 
-# ||F|| after these rounds on overpersonalized data of the paper's scale, as an
-# independent computation of the formulas has found it; no results of the paper.
+# ||F|| after these rounds on overpersonalized data of the paper's scale, from
+# an independent computation of the formulas; not results of the paper.
 ROUNDS = (10, 100, 200, 500, 1000)
 _ANY_TAU = {
     'Local GD, 1/(L_f tau)': (2.7, 1.3, 1.1, 0.60, 0.22),

@@ -31,8 +31,7 @@ def run_panels(
   Args:
     task: The task.
     operator: Its F.
-    panels: Curves by title of their panel; a curve whose file is there is not
-      run again.
+    panels: Curves by panel title; curves whose file exists are not run again.
     given: `rounds`, `every`, `scale`, `seed`.
     output_dir: Where files are.
 
@@ -65,7 +64,7 @@ def run_panels(
 
 
 def _points(task, operator, curve, given, title: str):
-  """Trains; returns the norms after every few rounds and after the last one."""
+  """Trains; returns the norms every `every` rounds and after the last one."""
   method = methods.get(curve.algo)
   process = method.build(
       task, hp.replace(method.hyperparameters(), **curve.values)
@@ -81,14 +80,14 @@ def _points(task, operator, curve, given, title: str):
       output = process.next(state, own, task.train)
       state, own = output['state'], output['client_states']
     if done % given['every'] == 0 or done in (given['rounds'], 1):
-      # theta is the first of the global weights, of all of them or alone.
+      # theta is the first (for FFGG, the only) global weight.
       norms = operator.norms(np.asarray(state['weights'][0]))
       points.append(dict(zip(COLUMNS, (done, *norms))))
   return points
 
 
 def _table(task_name, panel, curves, given) -> str:
-  """Returns ||F|| after the rounds of the sheet, beside calibrated numbers."""
+  """Returns a table of ||F|| at chosen rounds, beside calibrated numbers."""
   shown = [r for r in curves_lib.ROUNDS if r <= given['rounds']]
   known = {}
   if (task_name, given['scale']) == ('overpersonalized', 'paper'):

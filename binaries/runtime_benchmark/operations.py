@@ -1,4 +1,4 @@
-"""Where the time of a round goes: of `binaries.speed`."""
+"""Shows where the time of a round goes; see `binaries.speed`."""
 
 import runpy
 

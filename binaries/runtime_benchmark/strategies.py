@@ -1,4 +1,4 @@
-"""Seconds of a round by strategy: of `binaries.speed`."""
+"""Seconds of a round by strategy; see `binaries.speed`."""
 
 import runpy
 

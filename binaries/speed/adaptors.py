@@ -1,9 +1,9 @@
-"""What adaptors cost: a local step of FLoRAL against one of the model alone.
+"""Compares a local step of FLoRAL to one of the model without adaptors.
 
 The models, batches and minibatches of W1 and W2 of `benchmark_runtime`; 4
-adaptors, each of 1 % and of 10 % of the model. Everything runs in turn in one
-process, so that all meet the same load of the machine. Seconds are medians, a
-ratio is the median of those within a turn; CPU seconds are of all threads.
+adaptors, each of 1 % and of 10 % of the model. One process measures all calls
+in turn, so that machine load affects all of them alike. Seconds are medians; a
+ratio is the median of the ratios within a turn; CPU seconds sum over threads.
 
   python -m binaries.benchmark_adaptors --repetitions=15
 """
@@ -28,7 +28,7 @@ from tff_pers.core import random
 from tff_pers.models import adaptors
 
 _REPETITIONS = flags.DEFINE_integer(
-    'repetitions', 15, 'Turns that are measured.', lower_bound=1
+    'repetitions', 15, 'Number of measured turns.', lower_bound=1
 )
 _EPOCHS = flags.DEFINE_integer(
     'epochs', 8, 'Local epochs per measurement.', lower_bound=1
@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _steps(workload, model, adapted, data):
-  """Returns (function, argument) for each way to take the local steps."""
+  """Returns (function, argument) for each way to take local steps."""
   budget = dict(batch_size=workload.batch_size, num_epochs=_EPOCHS.value)
   base = model.initial_weights(0)
 
@@ -133,8 +133,8 @@ def _measure(calls):
         len(inner.node_def) for inner in definition.library.function
     )
     _wait(function(argument))  # Compiles.
-  # All calls in turn, so that a change in the machine's load meets all of them
-  # and cancels in the ratios.
+  # All calls in turn, so that a change in the machine's load affects all of
+  # them and cancels in the ratios.
   for _ in range(_REPETITIONS.value):
     for name, (function, argument) in calls.items():
       start, start_cpu = time.perf_counter(), time.process_time()
@@ -152,7 +152,7 @@ def _wait(result):
 
 
 def _print(workload, measured, count):
-  """Prints a row per call; `count` steps or predictions took the time."""
+  """Prints a row per call, which made `count` steps or predictions."""
   _, plain = next(iter(measured.values()))  # The first one.
   for name, (operations, turns) in measured.items():
     milliseconds = [

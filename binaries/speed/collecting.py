@@ -1,10 +1,10 @@
-"""What it costs a server to collect messages, in the place of summing them.
+"""Measures what it costs a server to collect messages instead of summing them.
 
-Robust rules need the messages of a round one by one. Every client makes a
-message of normal numbers; the server gets their sum, or all of them, of which
-it takes the mean. Reports CPU seconds per round of this process and, on the
-native runtime, of TFF's worker, and by how much their peaks of memory rise
-above a run with messages of one number, in copies of all messages together.
+Robust rules need the individual messages of a round. Every client makes a
+message of random normal numbers; the server gets either their sum or all of
+them, and averages. Reports CPU seconds per round of this process and, on the
+native runtime, of TFF's worker, and by how much peak memory exceeds that of a
+run with one-number messages, in multiples of the size of all messages.
 
   python -m binaries.benchmark_collecting --runtime=fused --parameters=1000000
   python -m binaries.benchmark_collecting --runtime=native --parameters=100000
@@ -31,21 +31,21 @@ from tff_pers.runtime import native
 from tff_pers import tff
 
 _CLIENTS = flags.DEFINE_integer(
-    'clients', 100, 'Messages of a round.', lower_bound=1
+    'clients', 100, 'Messages per round.', lower_bound=1
 )
 _PARAMETERS = flags.DEFINE_integer(
     'parameters', 10**6, 'Numbers (float32) in a message.', lower_bound=1
 )
 _ROUNDS = flags.DEFINE_integer(
-    'rounds', 3, 'Rounds that are measured.', lower_bound=1
+    'rounds', 3, 'Number of measured rounds.', lower_bound=1
 )
 _RUNTIME = flags.DEFINE_enum(
-    'runtime', 'fused', ['fused', 'native'], 'Where the rounds run.'
+    'runtime', 'fused', ['fused', 'native'], 'Runtime that runs the rounds.'
 )
 _MEASURE = flags.DEFINE_enum(
     'measure', None, ['sum', 'collect'],
     'Measures one of the two in this process and prints JSON; default: a table'
-    ' of both, each measured in a process of its own.',
+    ' of both, each measured in its own process.',
 )
 
 
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> None:
   print('| the server | CPU seconds per round | peak memory, MiB | copies |')
   print('|---|---|---|---|')
   for what in ('sum', 'collect'):
-    # The peak of a process never falls again, hence a process for each number.
+    # The peak memory of a process never falls: one process per number.
     fixed, found = _in_own_process(what, 1), _in_own_process(
         what, _PARAMETERS.value
     )
@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _in_own_process(what, num_parameters):
-  """Returns what `_measure` does in a fresh interpreter."""
+  """Returns what `_measure` returns in a fresh interpreter."""
   output = subprocess.run(
       [
           sys.executable, '-m', 'binaries.speed.collecting',
@@ -93,7 +93,7 @@ def _measure(what):
   runtime.use(_RUNTIME.value)
   round_fn = _build(what, _PARAMETERS.value)
   clients = list(np.arange(_CLIENTS.value, dtype=np.int32))
-  round_fn(clients)  # Traced, and the worker is there.
+  round_fn(clients)  # Traces, and starts the worker.
   pids = [os.getpid()]
   worker = native.worker_pid()
   if worker is not None:

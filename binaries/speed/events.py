@@ -1,4 +1,4 @@
-"""What the simulation of events itself costs, with few and with many clients.
+"""Measures what simulating events costs, with few and with many clients.
 
     python -m binaries.benchmark_events
 """
@@ -36,10 +36,9 @@ SUMMARY = """\
 python -m binaries.benchmark_events [--updates=2000] [--flag=value ...]
 
 Runs FedAsync of a logistic regression, one message after the other, with 50
-clients and with 10,000, each in a process of its own, and reports the CPU
-seconds of a server update, the share of the time that is spent outside of
-TensorFlow, and the memory at the beginning and at the end. Writes events.csv
-and events.md."""
+clients and with 10,000, each in its own process, and reports the CPU seconds of
+a server update, the share of the time spent outside TensorFlow, and the memory
+at the beginning and at the end. Writes events.csv and events.md."""
 
 COLUMNS = (
     'clients', 'in_flight', 'updates', 'cpu_seconds_per_update',
@@ -47,7 +46,7 @@ COLUMNS = (
     'schedule_seconds',
 )
 _SIZES = ('50:25', '10000:500')
-# Updates before anything is measured: computations are compiled in them.
+# Unmeasured warm-up updates, which compile the computations.
 _WARM_UP = 200
 
 
@@ -62,10 +61,10 @@ def flag_table() -> dict[str, flags.Flag]:
   """Returns all flags."""
   return dict([
       flags.own_flag(
-          'sizes', ','.join(_SIZES), 'Clients, and how many are in flight.'
+          'sizes', ','.join(_SIZES), 'Clients, and how many of them in flight.'
       ),
       flags.own_flag(
-          'updates', 2000, 'Server updates that are measured.', minimum=1
+          'updates', 2000, 'Number of measured server updates.', minimum=1
       ),
       flags.own_flag(
           'measure', '', 'Measures one size in this process and prints JSON.'
@@ -107,8 +106,8 @@ def _size(text: str) -> tuple[int, int]:
   numbers = [int(part) for part in parts if part.isdecimal()]
   if len(parts) != 2 or len(numbers) != 2 or not 1 <= numbers[1] <= numbers[0]:
     raise flags.UsageError(
-        '`--sizes` must be pairs of clients and how many of them are in flight,'
-        f' as 50:25, found {text!r}.'
+        '`--sizes` must be pairs of the number of clients and how many of them'
+        f' are in flight, such as 50:25, found {text!r}.'
     )
   return numbers[0], numbers[1]
 
@@ -130,9 +129,9 @@ def measure(clients: int, in_flight: int, updates: int) -> Mapping[str, Any]:
   """Returns the row of one size.
 
   Args:
-    clients: N.
-    in_flight: P.
-    updates: How many server updates are measured.
+    clients: N, number of clients.
+    in_flight: P, number of clients in flight.
+    updates: Number of measured server updates.
   """
   runtime.use('fused', 'cpu')
   inside = _timed_tensorflow()
@@ -182,13 +181,13 @@ def _advance(trainer, updates: int) -> None:
 
 
 class _Clock:
-  """Seconds so far."""
+  """Accumulates seconds."""
 
   seconds = 0.0
 
 
 def _timed_tensorflow() -> _Clock:
-  """Returns a clock of the time that TensorFlow's functions and ops take."""
+  """Returns a clock of the time spent in TensorFlow's functions and ops."""
   clock = _Clock()
 
   def timed(function):

@@ -1,7 +1,7 @@
-"""What a person with a GPU runs first: right, repeatable, and how quick.
+"""Checks that a GPU gives correct, repeatable results, and how fast.
 
     python -m binaries.gpu_check            # On the GPU.
-    python -m binaries.gpu_check --device=stand_in   # A second CPU plays it.
+    python -m binaries.gpu_check --device=stand_in   # On a second CPU.
 
 Writes gpu_report.md, and the CSV files behind its tables, to --output_dir.
 """
@@ -35,23 +35,23 @@ from tff_pers.runtime import fused
 SUMMARY = """\
 python -m binaries.gpu_check [--parts=methods,speed,edges] [--device=gpu:0]
 
-Is the fused runtime right on this GPU, does it repeat its bits, and is it
-quicker than the CPU beside it? `methods` plays three rounds of every method on
-the tiny task of the contract tests, and two of every workload of
-benchmark_runtime, on the GPU and on the CPU, and again on the GPU from the same
-seed. `speed` times the workloads on GPU and CPU, beside the same maths by hand.
-`edges` needs no GPU: it reads from traces how many tensors of a round go
-between host and device, and counts the bytes that a second CPU is sent.
-Writes gpu_report.md, methods.csv, speed.csv and edges.csv to --output_dir. The
-exit code is 1 if one fails, differs from the CPU or does not repeat bits."""
+Checks whether the fused runtime is correct and bit-reproducible on this GPU,
+and faster than on the CPU. `methods` runs three rounds of every method on the
+tiny task of the contract tests, and two rounds of every workload of
+benchmark_runtime, on the GPU, on the CPU, and on the GPU again with the same
+seed. `speed` times the workloads on both, beside the same maths written by
+hand. `edges` needs no GPU: it reads from traces how many tensors per round move
+between host and device, and counts the bytes sent to a second CPU. Writes
+gpu_report.md, methods.csv, speed.csv and edges.csv to --output_dir. The exit
+code is 1 if a part fails, differs from the CPU or is not bit-identical."""
 
 STAND_IN = gpu_check_child.STAND_IN
 _PARTS = ('methods', 'speed', 'edges')
-# Runtimes agree to 1e-5 in a round. Three rounds with other orders of addition
-# may be ten times as far apart, and workloads ten times as far as a last bit of
-# their starting weights carries.
+# Runtimes agree to 1e-5 per round. After three rounds with other orders of
+# addition the error may be ten times that; for workloads, ten times the effect
+# of changing the last bit of the initial weights.
 _MARGIN, _AS_SENSITIVE = 1e-4, 10
-# Their data sets, or their Dropout, draw without a seed.
+# Their data sets or Dropout layers draw without a seed.
 _NOT_COMPARED = ('W6_cnn', 'W8')
 _METHODS = (
     'name', 'is_right', 'difference', 'sensitivity', 'repeats', 'vectorized',
@@ -71,16 +71,16 @@ def flag_table() -> dict[str, flags.Flag]:
   return dict([
       flags.own_flag(
           'device', 'gpu',
-          f'The GPU: gpu, gpu:1; {STAND_IN}: a second logical CPU, on which'
-          ' clients are vectorized as on a GPU.',
+          f'The GPU: gpu, gpu:1; {STAND_IN}: a second logical CPU that treats'
+          ' clients as a GPU does (vectorized).',
       ),
       flags.own_flag(
-          'parts', 'methods,speed', 'What to do, of ' + ', '.join(_PARTS) + '.'
+          'parts', 'methods,speed', 'Parts, of ' + ', '.join(_PARTS) + '.'
       ),
-      flags.own_flag('methods', 'all', 'Which methods; none: none.'),
+      flags.own_flag('methods', 'all', 'Methods; all, none or a list.'),
       flags.own_flag(
           'workloads', ','.join(workloads.WORKLOADS),
-          'Which workloads of benchmark_runtime; none: none.',
+          'Workloads of benchmark_runtime; none: none.',
       ),
       flags.own_flag('rounds', 7, 'Measured rounds of each.', minimum=1),
       flags.own_flag(
@@ -116,7 +116,7 @@ def _check(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     rows = _compare_methods(items, device, given['jobs'], output_dir)
     results.write_csv(str(output_dir / 'methods.csv'), _METHODS, rows)
     is_right = all(row['is_right'] and row['repeats'] for row in rows)
-    text.append(_section('Right, and the same bits again', _METHODS, rows))
+    text.append(_section('Correct and bit-identical', _METHODS, rows))
   if 'speed' in parts and loads:
     rows = _time(loads, device, given)
     results.write_csv(str(output_dir / 'speed.csv'), report_lib.COLUMNS, rows)
@@ -138,14 +138,14 @@ def _check(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 
 
 def _chosen(flag: str, text: str, known: Sequence[str]) -> list[str]:
-  """Returns the names in a list with commas, `all` and `none` as such."""
+  """Returns the names of a comma-separated list, or of `all` or `none`."""
   if text in ('all', 'none'):
     return list(known) if text == 'all' else []
   return runtime.chosen(flag, text, known)
 
 
 def _machine(device: str) -> str:
-  """Returns what was measured, in words."""
+  """Returns a description of the measured machine."""
   title = f'TensorFlow {tf.__version__}, {os.cpu_count()} cores, '
   if device == STAND_IN:
     return title + 'a second logical CPU in place of a GPU'
@@ -167,7 +167,7 @@ def _compare_methods(
   def play_share(each):
     where, number = each
     folder = output_dir / where.replace(':', '_')
-    # Neighbours in the list take alike long.
+    # Neighbours in the list take similar times, so deal them out in turn.
     record(where, folder, items[number::shares])
     return folder
 
@@ -183,7 +183,7 @@ def _compare_methods(
 
 
 def record(where: str, folder: pathlib.Path, items: Sequence[str]) -> None:
-  """Records items on a device; a child that dies leaves some out."""
+  """Records items on a device, restarting the child process if it dies."""
   waiting = list(items)
   while waiting:
     command = [
@@ -204,7 +204,7 @@ def record(where: str, folder: pathlib.Path, items: Sequence[str]) -> None:
 
 
 def row(name: str, folder: pathlib.Path, cpu: pathlib.Path) -> dict[str, Any]:
-  """Returns what came out on the device, beside the CPU."""
+  """Returns the results on the device compared to those on the CPU."""
   ours, reference = (
       json.loads((each / f'{name}.json').read_text()) for each in (folder, cpu)
   )
@@ -225,7 +225,7 @@ def row(name: str, folder: pathlib.Path, cpu: pathlib.Path) -> dict[str, Any]:
 
 
 def _edges(name: str, output_dir: pathlib.Path) -> dict[str, Any]:
-  """Returns what goes between host and device in the rounds of a case."""
+  """Returns what moves between host and device in the rounds of a case."""
   path = output_dir / f'edges_{list(gpu_edges.CASES).index(name)}.json'
   subprocess.run(
       [sys.executable, '-m', 'binaries.speed.gpu_edges', str(path), name],

@@ -1,8 +1,8 @@
-"""Plays methods and workloads on a device, for `gpu_check`.
+"""Runs methods and workloads on a device, for `gpu_check`.
 
     python -m binaries.speed.gpu_check_child DEVICE FOLDER NAME...
 
-Writes NAME.npz (arrays after the last round) and NAME.json (what was seen).
+Writes NAME.npz (arrays after the last round) and NAME.json (the findings).
 """
 
 import dataclasses
@@ -30,8 +30,8 @@ STAND_IN = 'stand_in'
 _SIZES = (8, 8, 8, 8)
 _WORKLOAD_ROUNDS = 2
 _DRAWS, _LAST_BIT = 3, 1e-7
-# Singular vectors of FedHM's server: their signs are the library's choice, and
-# what is made of them is compared.
+# Singular vectors of FedHM's server: the library chooses their signs; the
+# products computed from them are compared instead.
 _FREE = 'state/factors'
 
 
@@ -53,7 +53,7 @@ def main() -> None:
         stages=len(stages),
         vectorized=sum(stage.strategy == 'vectorized' for stage in stages),
     )
-    # Last, and whole: who finds it knows that the arrays are there.
+    # Written last and atomically: if it exists, so do the arrays.
     partial = pathlib.Path(folder, f'{name}.tmp')
     partial.write_text(json.dumps(seen), encoding='utf-8')
     partial.rename(partial.with_suffix('.json'))
@@ -64,7 +64,7 @@ def use(device: str, choices: choices_lib.Choices) -> None:
 
   Args:
     device: `gpu:0`, `cpu` or `STAND_IN`.
-    choices: Where it records its schedules.
+    choices: Records its schedules.
   """
   names, strategy = ['/CPU:0'], 'loop'
   if device == STAND_IN:
@@ -74,7 +74,7 @@ def use(device: str, choices: choices_lib.Choices) -> None:
           cpu, [tf.config.LogicalDeviceConfiguration()] * 2
       )
     names, strategy = ['/CPU:1'], 'auto'
-    # What `auto` does hangs on it.
+    # `auto` depends on it.
     setattr(devices, 'has_gpu', lambda _: True)
   elif device == 'cpu':
     tf.config.set_visible_devices([], 'GPU')
@@ -86,11 +86,11 @@ def use(device: str, choices: choices_lib.Choices) -> None:
 
 
 def _play(name: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-  """Returns what was seen, and arrays by name after the last round."""
+  """Returns findings, and arrays by name after the last round."""
   if name in workloads.WORKLOADS:
     play = lambda times: _workload(name, times)
   else:
-    # Of one size, so that clients may run together.
+    # Clients of one size can be vectorized.
     task = dataclasses.replace(
         tiny.task(), train=tiny.clients(_SIZES, 0),
         test=tiny.clients(_SIZES, 1),
@@ -118,10 +118,10 @@ def _named(played) -> dict[str, np.ndarray]:
 
 
 def _sensitivity(name: str, expected: dict[str, np.ndarray]) -> float:
-  """Returns how far a last bit of the starting weights carries.
+  """Returns how far one last bit of the initial weights changes the results.
 
-  An activation at a kink, or two equal values under a pooling, may fall to the
-  other side; no order of additions can be held to less than that.
+  An activation at a kink, or equal values under a pooling, may switch sides; no
+  other order of additions can be held to a smaller difference.
   """
   workload, most = workloads.WORKLOADS[name], 0.0
   for seed in range(_DRAWS if workload.algorithm != 'tff_learning' else 0):
@@ -142,7 +142,7 @@ def _sensitivity(name: str, expected: dict[str, np.ndarray]) -> float:
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:
-  """Returns the norm of the difference by that of the reference b."""
+  """Returns ||a - b|| / ||b||, where b is the reference."""
   a, b = a.astype(np.float64), b.astype(np.float64)
   difference = np.linalg.norm(np.where(a == b, 0.0, a - b))
   return float(difference) / max(float(np.linalg.norm(b)), 1e-3)

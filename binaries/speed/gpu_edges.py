@@ -1,9 +1,9 @@
-"""What goes between host and GPU in a round, for `gpu_check`; no GPU is needed.
+"""Measures what moves between host and GPU in a round; needs no GPU.
 
     python -m binaries.speed.gpu_edges FILE NAME
 
-A second logical CPU plays the GPU, and `memories` reads the traces. Writes a
-row of JSON to the file.
+A second logical CPU acts as the GPU, and `memories` reads the traces. Writes a
+row of JSON to the file, for `gpu_check`.
 """
 
 import dataclasses
@@ -74,10 +74,10 @@ def main() -> None:
 
 
 def measure(method: str, make_model: Callable[[], Any]) -> dict[str, Any]:
-  """Returns the row of a method: its later rounds, on the device that plays.
+  """Returns the row of a method's later rounds on the stand-in device.
 
   Args:
-    method: Its name.
+    method: Name of the method.
     make_model: Makes the model.
   """
   task = _task(make_model())
@@ -85,7 +85,7 @@ def measure(method: str, make_model: Callable[[], Any]) -> dict[str, Any]:
   watch = _Watch()
   snapshot = rounds.Snapshot(process.initialize_seeded(rounds.SEED), {})
   half = _COHORT // 2
-  # Two cohorts, three times; then one of clients that were not together.
+  # Two cohorts, three times each; then a cohort that mixes both.
   seen = {}
   for first in (0, _COHORT, 0, _COHORT, 0, _COHORT, half):
     snapshot, _ = rounds.play(
@@ -129,7 +129,7 @@ def _drawn(rng, spec):
 
 
 class _Watch:
-  """Sees what the last call of a computation sent to the device, and fetched.
+  """Records what the last call of a computation sent to and fetched.
 
   Attributes:
     trace: The trace that was called.
@@ -174,15 +174,15 @@ class _Watch:
     return self._moves[key]
 
   def num_bytes(self) -> tuple[int, int]:
-    """Returns how many bytes went up and down."""
-    # What waits on the host goes up in every call.
+    """Returns the bytes moved to the device and back."""
+    # Arguments that stay on the host are sent in every call.
     waiting = [self._tensors[k] for k in self.moves().arguments_up]
     up = sum(self._sent) + sum(t.numpy().nbytes for t in waiting)
     return up, sum(map(_num_bytes, self._outputs))
 
 
 def _num_bytes(tensor) -> int:
-  """Returns the bytes of a tensor if it is one that a GPU keeps."""
+  """Returns the bytes of a tensor if a GPU would hold it, else 0."""
   on_host = tensor.dtype in (tf.int32, tf.string)
   return 0 if on_host else tensor.numpy().nbytes
 

@@ -1,9 +1,9 @@
-"""Memory of PERM's model table: N personalized models of d weights.
+"""Measures the memory of PERM's model table: N models of d weights.
 
-Reports the table (N x d x 4 bytes) and the peak memory of this process (which
-holds the server state between rounds) and, on the native runtime, of TFF's
-worker (which runs the round), beside a run with few models, whose peaks are the
-fixed cost.
+Reports the size of the table (N x d x 4 bytes), and the peak memory of this
+process (which holds the server state between rounds) and, on the native
+runtime, of TFF's worker (which runs the round), beside those of a run with few
+models, which are the fixed cost.
 
   python -m binaries.benchmark_memory --clients=200
 """
@@ -34,15 +34,15 @@ _CLIENTS = flags.DEFINE_integer(
 )
 _ROUNDS = flags.DEFINE_integer('rounds', 3, 'Rounds.', lower_bound=1)
 _RUNTIME = flags.DEFINE_enum(
-    'runtime', 'fused', ['fused', 'native'], 'Where the rounds run.'
+    'runtime', 'fused', ['fused', 'native'], 'Runtime that runs the rounds.'
 )
 _MEASURE = flags.DEFINE_enum(
     'measure', None, ['two_stage', 'single_loop'],
     'Measures one variant in this process and prints JSON; default: a table of'
-    ' all, each measured in a process of its own.',
+    ' all, each measured in its own process.',
 )
 _FEW = 2  # Clients of the run that shows the fixed cost.
-# No rounds before those of the table; each variant has a name for them.
+# No rounds before those with a table; variants name that flag differently.
 _BEFORE: dict[str, dict[str, Any]] = {
     'two_stage': dict(stage1_rounds=0), 'single_loop': dict(warmup_rounds=0),
 }
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> None:
   print('| variant | process | fixed | peak | (peak - fixed) / table |')
   print('|---|---|---|---|---|')
   for variant in ('two_stage', 'single_loop'):
-    # The peak of a process never falls again, hence a process for each number.
+    # The peak memory of a process never falls: one process per number.
     fixed, peak = _in_own_process(variant, _FEW), _in_own_process(
         variant, _CLIENTS.value
     )

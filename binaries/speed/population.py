@@ -1,9 +1,9 @@
-"""What a large population costs: memory and time of clients read on demand.
+"""Measures memory and time with a large population read on demand.
 
 Writes populations in the SQLite format of `tff.simulation.datasets` and trains
-FedPer, whose clients keep their output layer, on cohorts of them, each in a
-process of its own, whose peak memory is then that of this population. Neither
-memory nor time should depend on how many clients there are.
+FedPer, whose clients keep their output layer, on cohorts of them. Each
+population has its own process, so that peak memory is its own. Neither memory
+nor time should depend on the number of clients.
 
   python -m binaries.benchmark_population --clients=1000,100000
 """
@@ -50,16 +50,16 @@ _CLIENTS = flags.DEFINE_list(
     'clients', ['1000', '100000'], 'Sizes of the populations.'
 )
 _COHORT = flags.DEFINE_integer(
-    'clients_per_round', 100, 'Clients of a round.', lower_bound=1
+    'clients_per_round', 100, 'Clients per round.', lower_bound=1
 )
 _ROUNDS = flags.DEFINE_integer('rounds', 100, 'Rounds.', lower_bound=2)
 _EVAL_CLIENTS = flags.DEFINE_integer(
-    'eval_clients', 1000, 'Clients of an evaluation.', lower_bound=1
+    'eval_clients', 1000, 'Clients per evaluation.', lower_bound=1
 )
 _MEASURE = flags.DEFINE_string(
     'measure', '',
     'Measures the population of this file in this process and prints JSON;'
-    ' default: a table of all, each measured in a process of its own.',
+    ' default: a table of all, each measured in its own process.',
 )
 _WIDTH = 64  # Features of an example.
 _CLASSES = 10
@@ -104,10 +104,10 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _write(path: str, num_clients: int) -> None:
-  """Writes clients of 5 to 20 examples, a quarter of them to test on."""
+  """Writes clients of 5 to 20 examples, a quarter of which are test data."""
   rng = np.random.default_rng(0)
   centers = rng.standard_normal([_CLASSES, _WIDTH]).astype(np.float32)
-  # Parsing costs the same whatever the numbers are, so a few will do.
+  # Parsing costs the same for any numbers, so a few distinct ones suffice.
   labels = np.arange(50) % _CLASSES
   protos = [
       _example(centers[y] + rng.standard_normal(_WIDTH), y) for y in labels
@@ -142,7 +142,7 @@ def _example(x: np.ndarray, y: int) -> bytes:
 
 
 def _clients(path: str) -> program.Data:
-  """Returns the clients of the file, read from it when asked for."""
+  """Returns the clients of the file, which are read on demand."""
   parts = {
       part: sqlite.read(path, part, _FIELDS)
       for part in (published.TRAIN, published.TEST)
@@ -155,7 +155,7 @@ def _clients(path: str) -> program.Data:
 
 
 def _in_own_process(path: str) -> dict[str, float]:
-  """Returns what `_measure` does, measured by a fresh interpreter."""
+  """Returns what `_measure` returns in a fresh interpreter."""
   output = subprocess.run(
       [
           sys.executable, '-m', 'binaries.speed.population',
@@ -168,7 +168,7 @@ def _in_own_process(path: str) -> dict[str, float]:
 
 
 class _Clock(progress.Progress):
-  """Notes when each round was done: wall, CPU and waiting seconds so far."""
+  """Records wall, CPU and waiting seconds at the end of each round."""
 
   def __init__(self, rounds: int, trainer: program.TrainingProgram):
     super().__init__(rounds, 0, io.StringIO())
@@ -186,7 +186,7 @@ def _now() -> np.ndarray:
 
 
 def _measure(path: str) -> dict[str, float]:
-  """Trains on the population of a file; returns MB, seconds and a share."""
+  """Trains on the population of a file; returns the cells of its row."""
   runtime.use('fused')
   data = _clients(path)
   number = len(data.train)
@@ -218,7 +218,7 @@ def _measure(path: str) -> dict[str, float]:
     started = _now()
     evaluate()
     evaluation = _now() - started
-  # The first round, in which computations are compiled, counts for nothing.
+  # The first round compiles the computations and is not counted.
   seconds = np.diff(clock.times, axis=0)
   wall, cpu, _ = np.median(seconds, axis=0)
   return dict(

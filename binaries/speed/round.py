@@ -1,15 +1,15 @@
-"""Seconds per round, and the share spent outside TensorFlow.
+"""Measures seconds per round and the share spent outside TensorFlow.
 
 A cohort of 50 clients of 100 examples trains an MLP 784-200-200-10 for 20 local
-steps of batch 20. Per method: median wall seconds and CPU seconds (this process
-and, on the native runtime, TFF's worker) per round, and CPU seconds of the same
-client works called as one `tf.function` per client, which is the share inside
-TensorFlow. Then the server's update of the mixing weights alone.
+steps of batch 20. Reports per method the median wall and CPU seconds (this
+process and, on the native runtime, TFF's worker) per round, and the CPU seconds
+of the same client work as one `tf.function` call per client, which is the share
+inside TensorFlow. Then times the server's update of the mixing weights alone.
 
-With --clients_per_round, rounds of PERM with so many of the clients instead: 20
-examples of 64 features each, logistic regression of 650 weights, 5 local steps;
-CPU seconds per round (with those of the clients), beside FedAvg's, and the most
-memory of the process so far; first with 20 models of clusters, then with one
+With --clients_per_round, instead runs rounds of PERM with that many clients: 20
+examples of 64 features each, logistic regression of 650 weights, 5 local steps.
+Reports CPU seconds per round (clients included) beside FedAvg's, and the peak
+memory of the process so far; first with 20 cluster models, then with one model
 per client.
 
   python -m binaries.benchmark_round --rounds=5
@@ -53,11 +53,11 @@ _CLIENTS = flags.DEFINE_integer(
     'clients', 50, 'Number of clients.', lower_bound=2
 )
 _COHORT = flags.DEFINE_integer(
-    'clients_per_round', 0, 'How many of them take part in a round; 0: all.',
+    'clients_per_round', 0, 'Clients that take part in a round; 0: all.',
     lower_bound=0,
 )
 _RUNTIME = flags.DEFINE_enum(
-    'runtime', 'fused', ['fused', 'native'], 'Where the rounds run.'
+    'runtime', 'fused', ['fused', 'native'], 'Runtime that runs the rounds.'
 )
 _EXAMPLES = 100
 _FEW_MODELS = 20
@@ -117,7 +117,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _many_clients(num_clients: int, cohort_size: int):
-  """Prints what a round of PERM with a cohort of many clients costs."""
+  """Prints the cost of PERM rounds with a cohort drawn from many clients."""
   model = zoo.build('logistic_regression', tf.TensorSpec([None, 64]), 10)
   training: dict[str, Any] = dict(
       local_epochs=0, local_steps=5, batch_size=20, learning_rate=0.05
@@ -162,7 +162,7 @@ def _many_clients(num_clients: int, cohort_size: int):
 
 
 def _perm(model, num_clients, variant):
-  """PERM past its first stage, as in most rounds of a run."""
+  """Returns PERM past its first stage, as in most rounds of a run."""
   first = 'stage1_rounds' if variant == 'two_stage' else 'warmup_rounds'
   none: dict[str, Any] = {first: 0}
   return perm.build_perm(
@@ -185,7 +185,7 @@ def _clients(num_clients):
 
 
 def _cpu_seconds():
-  """CPU seconds of this process and of TFF's worker."""
+  """Returns CPU seconds of this process and of TFF's worker."""
   processes = [psutil.Process()]
   if native.worker_pid() is not None:
     processes.append(psutil.Process(native.worker_pid()))
@@ -213,7 +213,7 @@ def _measure(process, cohorts):
 
 
 def _tensorflow_seconds(model, data):
-  """CPU seconds of a round's client works as plain `tf.function` calls."""
+  """Returns CPU seconds of a round's client work in plain `tf.function`s."""
   weights = model.initial_weights(0)
   budget: dict[str, Any] = dict(batch_size=20, num_steps=20)
   message = dict(seed=tf.constant(0, tf.int64), round=tf.constant(0))
@@ -246,7 +246,7 @@ def _tensorflow_seconds(model, data):
 
 
 def _mixing_seconds(num_clients, dimension):
-  """CPU seconds of line (b) of PERM: distances, lambda and all rows of A."""
+  """Returns CPU seconds of PERM's (b): distances, lambda, all rows of A."""
   rng = np.random.default_rng(0)
   column = lambda value: tf.fill([num_clients], np.float32(value))
   table = dict(

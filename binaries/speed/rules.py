@@ -1,10 +1,10 @@
-"""What robust rules cost: CPU seconds and memory, beside a sort of NumPy.
+"""Measures CPU seconds and memory of robust rules, beside NumPy's sort.
 
-Every rule on a stacked matrix of 100 messages of 1e6 float32 parameters, the
-number of messages unknown when the rule is traced, as it is within TFF. The
-last column is against `np.sort(x, axis=0)` in the same turn; memory is what the
-peak of the process rose by since the matrix was there, so that it only grows
-from row to row.
+Runs every rule on a stacked matrix of 100 messages of 1e6 float32 parameters.
+The number of messages is unknown when the rule is traced, as within TFF. The
+last column is relative to `np.sort(x, axis=0)` in the same turn. Memory is the
+rise of the process's peak since the matrix was created, so that it can only
+grow from row to row.
 
   python -m binaries.benchmark_rules --repetitions=3
 """
@@ -26,7 +26,7 @@ import tensorflow as tf
 from tff_pers.aggregators import robust
 
 _REPETITIONS = flags.DEFINE_integer(
-    'repetitions', 3, 'Turns that are measured.', lower_bound=1
+    'repetitions', 3, 'Number of measured turns.', lower_bound=1
 )
 _CLIENTS = flags.DEFINE_integer('clients', 100, 'Messages.', lower_bound=5)
 _PARAMETERS = flags.DEFINE_integer(
@@ -39,7 +39,7 @@ _RULES = flags.DEFINE_list(
         'median', 'trimmed_mean', 'bucketing(median)', 'krum', 'multi_krum',
         'nnm(median)',
     ],
-    'Which rules to measure; a tenth of the messages is taken for Byzantine.',
+    'Rules to measure; they assume that a tenth of the messages is Byzantine.',
 )
 
 
@@ -76,14 +76,14 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _cpu(call) -> float:
-  """Returns the CPU seconds of all threads."""
+  """Returns the CPU seconds of a call, summed over threads."""
   start = time.process_time()
   call()
   return time.process_time() - start
 
 
 def _peak() -> float:
-  """Returns the largest memory of the process so far, in MB."""
+  """Returns the peak memory of the process so far, in MB."""
   return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -1,4 +1,4 @@
-"""Compares the runtimes, side by side, with hand-written TensorFlow.
+"""Compares the runtimes to each other and to hand-written TensorFlow.
 
     python -m binaries.benchmark_runtime --workloads=W1,W2 --rounds=7
 """
@@ -25,22 +25,22 @@ from tff_pers.runtime import fused
 SUMMARY = """\
 python -m binaries.benchmark_runtime [--workloads=W1,W2] [--runtimes=A,B]
 
-CPU seconds of all processes, wall seconds and peak memory per round, for each
-workload on each runtime; `loop` is the same maths by hand, as one tf.function.
-Writes runtime.csv and a bar chart (PNG, SVG) to --output_dir.
+Measures CPU seconds of all processes, wall seconds and peak memory per round,
+for each workload on each runtime; `loop` is the same maths written by hand, as
+one tf.function. Writes runtime.csv and a bar chart (PNG, SVG) to --output_dir.
 
-Every pair of workload and runtime has a process of its own, so that memory and
-first rounds are its own; the runtimes of a workload play their rounds in turn,
-so that they meet the same load of the machine. Medians over the rounds."""
+Every pair of workload and runtime has its own process, so that its memory and
+first rounds are measured separately; the runtimes of a workload run their
+rounds in turn, so that machine load affects all alike. Medians over rounds."""
 
 _FEDJAX_WORKLOADS = ('W1', 'W2', 'W3', 'W4', 'W5')
-# The first rounds compile, and a runtime may try out what is fastest.
+# In the first rounds a runtime compiles, and may try several strategies.
 _WARM_UP = 4
 _SETTLED = 50  # Rounds after which memory must not grow.
 
 
 class _Cell(NamedTuple):
-  """A workload on a runtime, under way.
+  """A running measurement of a workload on a runtime.
 
   Attributes:
     workload: Its name.
@@ -49,7 +49,7 @@ class _Cell(NamedTuple):
     first: Wall seconds of the first round.
     wall: Wall seconds of every later round.
     cpu: CPU seconds used up to the start of every later round, and up to the
-      end. The work that a runtime does after a round has returned is included.
+      end. Work that a runtime does after a round has returned is included.
   """
 
   workload: str
@@ -72,33 +72,33 @@ def flag_table() -> dict[str, flags.Flag]:
   return dict([
       flags.own_flag(
           'workloads', ','.join(workloads.WORKLOADS),
-          'What to run; W6 means both of its forms. '
+          'Workloads to run; W6 means both of its forms. '
           + '; '.join(f'{k}: {w.title}' for k, w in workloads.WORKLOADS.items())
           + '.',
       ),
       flags.own_flag(
           'runtimes', ','.join(cell.RUNTIMES),
-          'Where to run it, of ' + ', '.join(cell.RUNTIMES) + '.',
+          'Runtimes, of ' + ', '.join(cell.RUNTIMES) + '.',
       ),
       flags.own_flag('rounds', 7, 'Measured rounds of each.', minimum=1),
       flags.own_flag(
           'device', '',
           'Device of fused, loop and FedJAX: cpu, gpu, gpu:1; empty: the GPU if'
-          ' there is one. Native has the CPU only.',
+          ' there is one. The native runtime uses the CPU only.',
       ),
       flags.own_flag(
           'fedjax_python', '',
-          'Python of an environment with FedJAX, to compare with it (W1 to W5).'
+          'Python of an environment with FedJAX, to compare to (W1 to W5).'
       ),
       flags.own_flag(
           'soak_rounds', 0,
-          'Instead of the table: rounds of W1 on fused with cohorts of varying'
-          ' clients, size and examples, and whether memory grows.', minimum=0,
+          'Instead of the table: runs so many rounds of W1 on fused with'
+          ' varying cohorts, and reports whether memory grows.', minimum=0,
       ),
       flags.own_flag(
           'ragged_clients', 0,
-          'Instead of the table: what so many clients with vectors of different'
-          ' lengths cost on fused, beside as many of one length.', minimum=0,
+          'Instead of the table: the cost of so many clients with vectors of'
+          ' different lengths on fused, beside equal lengths.', minimum=0,
       ),
       flags.own_flag(
           'output_dir', '', 'Folder of the results; empty: runs/runtime.'
@@ -141,7 +141,7 @@ def _workload_names(text: str) -> list[str]:
 
 
 def chosen(flag: str, text: str, known: Sequence[str]) -> list[str]:
-  """Returns the names in a list with commas.
+  """Returns the names of a comma-separated list.
 
   Raises:
     flags.UsageError: If a name is not known.
@@ -213,7 +213,7 @@ def measure(
         )
         cells.append(_Cell(name, runtime, child, child.play(), [], []))
     for number in range(1, _WARM_UP + given['rounds']):
-      # In alternating order, so that no runtime always follows the same one.
+      # Alternating order, so that no runtime always follows the same one.
       for each in cells if number % 2 else reversed(cells):
         each.cpu.append(each.child.cpu_seconds())
         each.wall.append(each.child.play())
@@ -243,7 +243,7 @@ def _row(each: _Cell, rounds: int) -> dict[str, Any]:
 
 
 def _soak(rounds: int, device: str) -> None:
-  """Prints the memory of many rounds with varying cohorts."""
+  """Prints the memory over many rounds with varying cohorts."""
   command = _command(cell.SOAK, 'fused', dict(device=device))
   settled = min(_SETTLED, rounds)
   with child_lib.Child(command) as child:
@@ -262,7 +262,7 @@ def _soak(rounds: int, device: str) -> None:
 
 
 def _compare_shapes(given) -> None:
-  """Prints what clients of equal and of different shapes cost."""
+  """Prints the cost of clients of equal and of different shapes."""
   seconds = {}
   for name in (cell.EQUAL, cell.RAGGED):
     command = _command(f"{name}:{given['ragged_clients']}", 'fused', given)

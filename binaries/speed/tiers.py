@@ -1,11 +1,11 @@
-"""What a tier costs: a local step of FedHM against one of the full model.
+"""Compares a local step of each FedHM tier to one of the full model.
 
-ResNet-18 on 32x32 images at the ratios 1, 1/2, 1/4, 1/8, and an MLP at 1, 1/4,
-1/8, 1/16; and what the server decomposes in a round, against the round of 10
-clients of these tiers, 2,500 examples each, 1 epoch of batches of 64 (their
-steps are those measured, times their number). Everything runs in turn in one
-process, so that all meet the same load of the machine. CPU seconds are of all
-threads, medians over the turns; a ratio is the median of those within a turn.
+Measures ResNet-18 on 32x32 images at the ratios 1, 1/2, 1/4, 1/8, and an MLP at
+1, 1/4, 1/8, 1/16. Also measures the server's decompositions per round, relative
+to a round of 10 clients of these tiers with 2,500 examples each, 1 epoch,
+batches of 64 (measured steps times their number). One process measures all
+calls in turn, so that machine load affects all alike. CPU seconds sum over
+threads, medians over turns; a ratio is the median of those within a turn.
 
   python -m binaries.benchmark_tiers --repetitions=5
 """
@@ -32,10 +32,10 @@ from tff_pers.models import tiers
 from tff_pers.models import zoo
 
 _REPETITIONS = flags.DEFINE_integer(
-    'repetitions', 5, 'Turns that are measured.', lower_bound=1
+    'repetitions', 5, 'Number of measured turns.', lower_bound=1
 )
 _MODELS = flags.DEFINE_list(
-    'models', ['resnet18', 'mlp'], 'Which of the models to measure.'
+    'models', ['resnet18', 'mlp'], 'Models to measure.'
 )
 _BATCH = 64
 _STEPS_OF_A_CLIENT, _CLIENTS = math.ceil(2500 / _BATCH), 10

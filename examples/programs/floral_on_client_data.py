@@ -1,4 +1,4 @@
-"""FLoRAL on a `ClientData` of TFF: routers find out who is alike."""
+"""FLoRAL on a `ClientData` of TFF: routers find similar clients."""
 
 import collections
 
@@ -11,13 +11,13 @@ from tff_pers.models import adaptors
 
 tff_pers.runtime.use('fused')
 rng = np.random.default_rng(0)
-tf.keras.utils.set_random_seed(0)  # Of the first weights.
+tf.keras.utils.set_random_seed(0)  # For the initial weights.
 
 
 def writer(group):
-  """Writers of group 1 call the classes by the next number."""
+  """Returns a writer's data; group 1 shifts the labels by one."""
   pixels = rng.normal(size=(40, 4, 4)).astype(np.float32)
-  brightest = pixels.mean(axis=2).argmax(axis=1)  # The brightest line.
+  brightest = pixels.mean(axis=2).argmax(axis=1)  # The brightest row.
   return collections.OrderedDict(
       label=((brightest + group) % 4).astype(np.int32), pixels=pixels
   )
@@ -54,5 +54,5 @@ assert losses[-1] < 0.3 * losses[0]
 
 favourite = [int(client['router'].argmax()) for client in own]
 print('the adaptor that every writer uses most:', favourite)
-# Four adaptors are more than the groups; none serves both.
+# There are more adaptors (four) than groups; none serves both groups.
 assert set(favourite[::2]).isdisjoint(favourite[1::2])

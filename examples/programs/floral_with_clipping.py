@@ -1,4 +1,4 @@
-"""FLoRAL whose router-weighted averages are made of clipped contributions."""
+"""FLoRAL with clipped contributions to router-weighted averages."""
 
 import numpy as np
 import tensorflow as tf
@@ -11,11 +11,11 @@ from tff_pers.models import adaptors
 CLIP, NUM_CLIENTS = 5.0, 6
 tff_pers.runtime.use('fused')
 rng = np.random.default_rng(0)
-tf.keras.utils.set_random_seed(0)  # Of the first weights.
+tf.keras.utils.set_random_seed(0)  # For the initial weights.
 
 
 def dataset(client):
-  """Two groups of clients, whose labels mean opposite things."""
+  """Returns data of two groups of clients with opposite labels."""
   x = rng.normal(size=(30, 6)).astype(np.float32)
   return x, ((x[:, 0] > 0) ^ (client % 2)).astype(np.int32)
 

@@ -1,4 +1,4 @@
-"""FLoRAL whose clients send 8 bits per number; it learns as without."""
+"""FLoRAL whose clients send 8 bits per number, with the same accuracy."""
 
 import numpy as np
 import tensorflow as tf
@@ -11,7 +11,7 @@ from tff_pers.models import adaptors
 NUM_CLIENTS = 6
 tff_pers.runtime.use('fused')
 rng = np.random.default_rng(0)
-tf.keras.utils.set_random_seed(0)  # Of the first weights.
+tf.keras.utils.set_random_seed(0)  # For the initial weights.
 data = []
 for client in range(NUM_CLIENTS):
   x = rng.normal(size=(30, 6)).astype(np.float32)
@@ -44,7 +44,7 @@ def train(value_sum):
 
 
 plain, plain_loss = train(tff.aggregators.SumFactory())
-# Tensors of more than `threshold` numbers are quantized; others stay.
+# Only tensors of more than `threshold` numbers are quantized.
 compressed, loss = train(
     tff.aggregators.EncodedSumFactory.quantize_above_threshold(
         quantization_bits=8, threshold=10

@@ -1,6 +1,7 @@
-"""FLoRAL whose router-weighted averages are made of noisy sums (central DP).
+"""FLoRAL with noisy sums in its router-weighted averages (central DP).
 
-The sums of weights say how much clients use an adaptor; they get noise, too.
+The sums of weights reveal how much clients use an adaptor, so they get noise
+too.
 """
 
 import numpy as np
@@ -15,17 +16,17 @@ from tff_pers.models import adaptors
 CLIP, STDDEV, NUM_CLIENTS = 1.0, 0.2, 6
 tff_pers.runtime.use('fused')
 rng = np.random.default_rng(0)
-tf.keras.utils.set_random_seed(0)  # Of the first weights.
+tf.keras.utils.set_random_seed(0)  # For the initial weights.
 
 
 def noisy_sum(clip, stddev):
-  """Clips what each client adds to this norm, and adds Gaussian noise once."""
+  """Returns a sum that clips each client's term and adds noise once."""
   return tff.aggregators.DifferentiallyPrivateFactory(
       tfp.GaussianSumQuery(l2_norm_clip=clip, stddev=stddev)
   )
 
 
-# Clients weigh 1: the weights (1, pi_k) of a client have a norm <= sqrt(2).
+# Clients have weight 1, so weights (1, pi_k) have a norm <= sqrt(2).
 factory = aggregators.RouterWeightedFactory(
     noisy_sum(CLIP, STDDEV), noisy_sum(2**0.5, 0.01)
 )
@@ -55,7 +56,7 @@ for _ in range(20):
 print(np.round(losses, 2))
 assert np.mean(losses[-5:]) < losses[0]
 
-# Where clients send zeros, the average is the noise, divided by their number.
+# If clients send zeros, the average is the noise divided by their number.
 value_type = tff.to_type(dict(
     adaptors=tff.TensorType(np.float32, [2, 3]),
     base=tff.TensorType(np.float32, [10000]),
@@ -67,7 +68,7 @@ zeros = dict(
 weights = [np.float32([1, 0.5, 0.5])] * NUM_CLIENTS
 noise = mean.next(mean.initialize(), [zeros] * NUM_CLIENTS, weights).result
 print('standard deviation of the noise:', np.std(noise['base']))
-# Of 10000 draws it is known to 0.7 %, and the number of clients to 0.2 %.
+# From 10000 draws it is known to 0.7 %, the number of clients to 0.2 %.
 np.testing.assert_allclose(
     np.std(noise['base']), STDDEV / NUM_CLIENTS, rtol=0.04
 )

@@ -10,7 +10,7 @@ import tff_pers
 
 tff_pers.runtime.use('fused')
 rng = np.random.default_rng(0)
-tf.keras.utils.set_random_seed(0)  # Of the first weights.
+tf.keras.utils.set_random_seed(0)  # For the initial weights.
 x = rng.normal(size=(4, 50, 5)).astype(np.float32)
 data = [
     tff_pers.dense(i, x[i], (x[i, :, i] > 0).astype(np.int32))
@@ -39,7 +39,7 @@ with tempfile.TemporaryDirectory() as folder:
   weights = tff_pers.export_saved_model(
       process, state, data[2], folder, client_state=own[2]
   )
-  loaded = tf.saved_model.load(folder)  # Needs nothing of this package.
+  loaded = tf.saved_model.load(folder)  # Does not need this package.
   served = loaded.predict(examples['x']).numpy()
 tff_pers.merge_into(keras_model, weights, process.deployed)
 np.testing.assert_allclose(

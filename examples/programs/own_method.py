@@ -1,4 +1,4 @@
-"""A method of one's own in one file: signs of gradients, and a majority vote.
+"""Your own method in one file: signs of gradients, and a majority vote.
 
     client i: s_i <- sign of the gradient of its mean loss at w
     server  : w <- w - eta sign(sum_i s_i)
@@ -16,7 +16,7 @@ ETA = 0.02
 
 
 def sign_work(model):
-  """Returns what a client does: the signs of one full gradient."""
+  """Returns the client work: the signs of one full gradient."""
 
   def update(message, client_state, data):
     own = local_gradient.compute(
@@ -31,7 +31,7 @@ def sign_work(model):
 
 
 class MajorityVote(tff.aggregators.UnweightedAggregationFactory):
-  """The sign of the sum."""
+  """Aggregates values to the sign of their sum."""
 
   def create(self, value_type):
     total = tff.aggregators.SumFactory().create(value_type)
@@ -55,7 +55,7 @@ class MajorityVote(tff.aggregators.UnweightedAggregationFactory):
 
 
 def build_sign_vote(model):
-  """Returns the method as a process; what is not given has defaults."""
+  """Returns the method as a process; other arguments have defaults."""
   return tff_pers.compose(
       model,
       init=lambda seed: dict(weights=model.initial_weights(seed)),
@@ -70,7 +70,7 @@ def build_sign_vote(model):
   )
 
 
-tf.keras.utils.set_random_seed(0)  # Of the first weights.
+tf.keras.utils.set_random_seed(0)  # For the initial weights.
 keras_model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,))])
 process = build_sign_vote(tff_pers.from_keras(
     keras_model, 'mean_squared_error', y_spec=tf.TensorSpec([None], tf.float32)
@@ -90,7 +90,7 @@ for name in ('native', 'fused'):
   print(f'{name}: loss {losses[0]:.3f} -> {losses[-1]:.3f}')
   assert losses[-1] < 0.5 * losses[0]
   found[name] = state['weights']
-# Every round moved every weight by ETA or not at all, the same way on both.
+# Every round moved every weight by ETA or not at all, equally on both.
 for native, fused, first in zip(*found.values(), keras_model.get_weights()):
   np.testing.assert_allclose(native, fused, rtol=1e-5)
   steps = (fused - first) / ETA

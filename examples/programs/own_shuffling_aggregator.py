@@ -1,8 +1,8 @@
-"""Models walk from client to client, in an aggregator of one's own.
+"""Your own aggregator, in which models walk from client to client.
 
-No model is averaged: the server keeps a table with a model per client, hands
-out its rows in turn, and the aggregator writes into it what comes back. After N
-rounds every model was at every client once.
+No model is averaged: the server keeps a table with a model per client and sends
+out its rows in turn, and the aggregator writes the returned rows into it. After
+N rounds every model was at every client once.
 """
 
 import collections
@@ -24,7 +24,7 @@ ROW = tff.to_type(collections.OrderedDict(
 
 
 class TableFactory(tff.aggregators.UnweightedAggregationFactory):
-  """Its state and its result is the table, with the rows that clients send."""
+  """Its state and result are the table with the rows that clients send."""
 
   def create(self, value_type):
     collect = aggregators.RowCollectionFactory(NUM_CLIENTS).create(value_type)
@@ -65,7 +65,7 @@ fetch = aggregators.build_fetch(
 
 @tff.tensorflow.computation(np.int32, np.float32, MODEL)
 def visit(key, gift, model):
-  """What a client does with the model that it hosts: it adds its gift."""
+  """Returns the row of a client, which adds its gift to the hosted model."""
   return collections.OrderedDict(key=key[None], model=(model + gift)[None])
 
 
@@ -75,7 +75,7 @@ def visit(key, gift, model):
     tff.FederatedType(np.float32, tff.CLIENTS),
 )
 def one_round(table, keys, gifts):
-  """Client c hosts the model number `keys[c]`."""
+  """Runs a round, in which client c hosts the model number `keys[c]`."""
   hosted = fetch(table, keys)
   return table_process.next(
       table, tff.federated_map(visit, (keys, gifts, hosted))

@@ -1,4 +1,4 @@
-"""PERM on a Keras model: clients find those whose labels mean the same."""
+"""PERM on a Keras model: clients find those with the same labels."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,12 +7,12 @@ import tff_pers
 
 tff_pers.runtime.use('fused')
 rng = np.random.default_rng(0)
-tf.keras.utils.set_random_seed(0)  # Of the first weights.
+tf.keras.utils.set_random_seed(0)  # For the initial weights.
 direction = rng.normal(size=8)
 
 
 def examples(client, number):
-  """Clients from 3 on call 0 what the others call 1; nobody knows that."""
+  """Returns examples; clients 3 and above have swapped labels."""
   x = rng.normal(size=(number, 8)).astype(np.float32)
   y = (x @ direction > 0).astype(np.int32)
   return x, y if client < 3 else 1 - y
@@ -31,7 +31,7 @@ state = process.initialize_seeded(1)
 for _ in range(25):
   state = process.next(state, [()] * 6, data)['state']
 
-mixing = state['mixing']  # Row i: from whom client i learns.
+mixing = state['mixing']  # Row i: how client i weights others.
 print(np.round(mixing, 2))
 np.testing.assert_allclose(mixing.sum(axis=1), 1, rtol=1e-5)
 assert mixing[:3, 3:].sum(axis=1).max() < 0.1

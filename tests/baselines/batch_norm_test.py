@@ -154,7 +154,7 @@ def test_they_travel_with_the_models_of_perm(task, expected):
 
 def test_perm_refuses_tiers_with_statistics(task):
   model = zoo.build('mlp_bn', task.model.x_spec, 2)
-  with pytest.raises(ValueError, match='is trained with tiers, whose parts'):
+  with pytest.raises(ValueError, match='batch normalization with tiers, whose parts'):
     _build('perm', dataclasses.replace(task, model=model), tiers='1:0.5')
 
 

@@ -210,7 +210,7 @@ def test_new_clients_are_predicted_in_a_folder_of_their_own(
   error = capsys.readouterr().err
   assert "'bob' (32) and 'Bob' (1)" in error
   assert (
-      'never trained (Bob, zoe) are predicted by what fedavg_finetuned gives a'
+      'never trained (Bob, zoe) get the model that fedavg_finetuned gives a'
       ' client without data.'
   ) in error
   [only] = results.read_rows(str(run), 'predictions.csv')
@@ -251,7 +251,7 @@ def test_who_does_not_adapt_is_tested_on_all_rows(
   assert sizes(found.train) == [32, 8 if adapts else 0]
   assert sizes(found.test) == [10, 2 if adapts else 10]
   assert found.test[1]['index'] == 3
-  assert ('tested on all of them' in capsys.readouterr().out) != adapts
+  assert ('tested on all of their rows' in capsys.readouterr().out) != adapts
 
 
 def test_each_row_has_the_model_of_its_client_unless_one_is_named(
@@ -386,7 +386,7 @@ def test_runs_of_other_scales_are_not_gone_on_with(
   shutil.copytree(folder / 'run', tmp_path / 'run')
   results.write_config(str(tmp_path / 'run'), dict(config, **change))
   assert _train(tmp_path / 'run', '--resume', common=()) == 2
-  assert 'must have been trained on x and y as they' in capsys.readouterr().err
+  assert 'x and y are scaled as in its training' in capsys.readouterr().err
 
 
 def test_more_rounds_are_those_of_an_uninterrupted_run(folder, tmp_path):
@@ -424,7 +424,7 @@ def test_a_fork_starts_where_the_run_is(folder, tmp_path, capsys):
       (['--rounds=3'], '`--rounds` must be > the 4 rounds'),
       (['--seed=1', '--rounds=6'], '`--seed` must be 0 as in the run of --fork'),
       (['--algo=apfl', '--rounds=6'], '`--algo` must be fedavg_finetuned as in'),
-      (['--model=mlp_200', '--rounds=6'], 'fedavg_finetuned keeps, found another'),
+      (['--model=mlp_200', '--rounds=6'], 'fedavg_finetuned, found other states'),
   ):
     assert _train(tmp_path / 'x', f'--fork={run}', *flags, common=()) == 2
     assert message in capsys.readouterr().err
@@ -435,7 +435,7 @@ def test_the_tip_after_a_divergence_works(folder, tmp_path, capsys):
   run = folder / 'run'
   rate = '--fedavg_finetuned_learning_rate'
   for every, size, tip in (
-      (4, 1e38, 'Or start from it'), (1, 1e37, 'rather than from there')
+      (4, 1e38, 'Or fork from it'), (1, 1e37, 'do not resume')
   ):
     fork = tmp_path / f'fork{every}'
     capsys.readouterr()

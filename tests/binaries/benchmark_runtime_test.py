@@ -351,5 +351,5 @@ def test_operations_of_a_round(number, products, sums, monkeypatch, capsys):
 @pytest.mark.parametrize('given', [[], ['W7'], ['W7', 'native']])
 def test_operations_of_what_cannot_be_seen(given, monkeypatch):
   monkeypatch.setattr(sys, 'argv', ['operations', *given])
-  with pytest.raises(SystemExit, match='one of fused and loop must be given'):
+  with pytest.raises(SystemExit, match='must be a workload and fused or loop'):
     operations.main()

@@ -126,7 +126,7 @@ def test_test_data_decide_nothing(tmp_path, monkeypatch):
   assert [row['algo'] for row in rows] == ['ditto', 'fedavg', 'local_only']
   assert rows[0]['recommended'] == '1'
   text = (tmp_path / 'recommendation.txt').read_text()
-  assert 'The best one there is local_only' in text
+  assert 'The best method there is local_only' in text
   assert 'clients): more than noise.' in text
 
 
@@ -136,7 +136,7 @@ def test_the_page_is_one_file_with_everything(tmp_path, monkeypatch):
   page = (tmp_path / 'choice.html').read_text()
   sentence = (tmp_path / 'recommendation.txt').read_text().partition('\n')[0]
   assert sentence in page and 'Content-Security-Policy' in page
-  for text in ('Which method', 'Compared with the recommended one', 'Trials'):
+  for text in ('Which method', 'Compared with the recommended method', 'Trials'):
     assert text in page
   assert 'src="http' not in page and 'href="http' not in page
   text = (tmp_path / 'choice.md').read_text()
@@ -254,7 +254,7 @@ def test_without_any_method_there_is_no_page(tmp_path, monkeypatch, capsys):
   fake_training.Training(monkeypatch, curve)
   assert _choose(tmp_path, '--budget=1m') == 1
   error = capsys.readouterr().err
-  assert 'No method came to an end' in error and error.count('\n') == 1
+  assert 'No method finished a run' in error and error.count('\n') == 1
   assert not (tmp_path / 'choice.md').exists()
 
 

@@ -19,7 +19,7 @@ def _choose(folder, *argv):
     (['--budget=20x'], '`--budget` must be a number > 0 with a unit'),
     (['--budget='], '`--budget` must be a number > 0 with a unit'),
     (['--trials=3', '--budget=9s'], '`--budget` must be left out with --trials'),
-    (['--algos=perm,perm'], '`--algos` must name each variant once'),
+    (['--algos=perm,perm'], '`--algos` must be one or more distinct'),
     (['--algos=permm'], 'permm'),
     (['--seeds='], '`--seeds` must be distinct integers'),
     (['--splits=0'], '`--splits` must be'),

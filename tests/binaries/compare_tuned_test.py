@@ -250,7 +250,7 @@ BAD = {
         ['--validation_fraction=0'],
         '`--validation_fraction` must be a number > 0.0 and < 1.0',
     ),
-    'twice': (['--algos=fedavg,fedavg'], 'must name each variant once'),
+    'twice': (['--algos=fedavg,fedavg'], 'one or more distinct variants'),
     'seed': (['--seed=1'], '`--seed` is not a flag. Tip: --seeds'),
     'seeds': (['--seeds=1,1'], '`--seeds` must be distinct integers'),
 }
@@ -270,4 +270,4 @@ def test_help_shows_the_defaults_of_this_program(capsys):
   assert compare_tuned.main(['compare_tuned', '--help']) == 0
   shown = ' '.join(capsys.readouterr().out.split())
   assert 'default: learning_rate:0.03,0.1,0.3' in shown
-  assert 'to choose values on. a number > 0.0 and < 1.0; default: 0.2' in shown
+  assert 'values are chosen. a number > 0.0 and < 1.0; default: 0.2' in shown

@@ -18,7 +18,7 @@ from tff_pers.experiments import folders
 def test_a_folder_is_held_once_and_let_go(tmp_path):
   path = str(tmp_path / 'a' / 'b')
   with folders.Alone(path):
-    with pytest.raises(ValueError, match=f'found one at work in {path}. Tip'):
+    with pytest.raises(ValueError, match=f'found one writing to {path}. Tip'):
       folders.Alone(path)
     (tmp_path / 'a' / 'b' / 'results').write_text('1')
   with folders.Alone(path):

@@ -274,7 +274,7 @@ def test_a_run_that_was_split_otherwise_does_not_go_on(
   ):
     assert _train(tmp_path / folder, *argv[:-1], '--rounds=1', *more) == 2
     error = capsys.readouterr().err
-    assert "split by 'the order of clients', and not by 'content'" in error
+    assert "but now they would be split by 'content'" in error
 
 
 def test_labels_written_as_fractions_are_labels(hearts, tmp_path, capsys):

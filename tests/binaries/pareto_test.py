@@ -69,9 +69,9 @@ def test_gamma_of_its_own_is_half_of_what_the_family_allows(
 def test_beyond_the_closed_form_it_says_so(without_plots, tmp_path, capsys):
   del without_plots
   assert _run(tmp_path, '--family=theta_K', '--gamma=0.05') == 0
-  assert 'gamma is beyond 1 / (K L + alpha)' in capsys.readouterr().out
+  assert 'gamma exceeds 1 / (K L + alpha)' in capsys.readouterr().out
   assert _run(tmp_path, '--family=theta_K', '--gamma=0.005') == 0
-  assert 'gamma is beyond' not in capsys.readouterr().out
+  assert 'gamma exceeds' not in capsys.readouterr().out
   # A million steps: nothing overflows.
   argv = ('--family=theta_K', '--gamma=0.001', '--num_steps=1000000')
   assert _run(tmp_path, *argv) == 0
@@ -132,8 +132,8 @@ def test_commands_train_the_recommended_settings(
   argv = ('--recommend', f'--rounds={rounds}', '--l2=0.01', *task)
   assert _run(tmp_path, *argv) == 0
   printed = capsys.readouterr().out
-  assert 'The noise of minibatches is not in it' in printed
-  assert 'train without the L2 penalty --l2=0.01, which is in mu' in printed
+  assert 'It ignores the noise of minibatches' in printed
+  assert 'train without the L2 penalty --l2=0.01, which is part of mu' in printed
   lines = [
       text for text in printed.splitlines() if 'binaries.train' in text
   ]

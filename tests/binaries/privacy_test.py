@@ -26,14 +26,14 @@ def test_epsilon_grows_and_is_said_with_what_it_covers(tmp_path, capsys):
   assert found == pytest.approx([promised.epsilon(1), promised.epsilon(2)])
   said = capsys.readouterr().out
   assert f'epsilon = {promised.epsilon(2):.4g} at delta' in said
-  assert 'neither metrics, nor what clients keep' in said
+  assert 'not metrics, not what clients keep' in said
   # A promise holds for all rounds of a run.
   assert train.main([*argv, '--rounds=3', '--dp_clip=1', '--resume']) == 2
   assert '`--dp_clip` must be 0.5' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('argv, sentence', [
-    (['--algo=perm'], 'must be 0 with perm, whose server does not take one'),
+    (['--algo=perm'], 'must be 0 with perm, whose server does not take exactly'),
     (['--algo=fedavg', '--fedavg_aggregator=median'],
      '`--fedavg_aggregator` must be mean with --dp_noise_multiplier=2'),
     (['--algo=fedavg', '--driver=events'], 'must be 0 with fedavg'),

@@ -35,10 +35,10 @@ def test_rounds_end_by_auc(data, tmp_path, capsys):
   ]) == 0
   output = capsys.readouterr().out
   assert '2 classes (no: 1160, yes: 40 rows)' in output
-  assert 'Validation data choose by auc (--metric).' in output
+  assert 'Validation metric: auc (--metric).' in output
   assert 'validation auc' in output and '| balanced_accuracy |' in output
   # One or two of ten are found by then.
-  assert 'hardly above that of always answering no' in output
+  assert 'hardly above that of always predicting no' in output
   assert 'of 10 of yes.' in output
   clients = results.read_clients(str(tmp_path))
   np.testing.assert_allclose(clients['majority'].mean(), 0.967, atol=0.01)
@@ -64,8 +64,8 @@ def test_a_metric_that_is_asked_for(data, tmp_path, capsys):
   ]
   assert train.main([*argv, '--metric=rmse']) == 2
   assert (
-      '`--metric` must be of auto, accuracy, loss, balanced_accuracy, auc, f1'
-      ' on this task'
+      '`--metric` must be one of auto, accuracy, loss, balanced_accuracy, auc,'
+      ' f1 on this task'
   ) in capsys.readouterr().err
   assert train.main([*argv, '--metric=f1']) == 0
   assert results.read_config(str(tmp_path))['metric'] == 'f1'
@@ -104,7 +104,7 @@ def test_choose_ranks_by_auc(data, tmp_path, capsys):
       '--eval_every=20', f'--output_dir={tmp_path}',
   ]) == 0
   text = (tmp_path / 'choice.md').read_text()
-  assert 'Recognized rows: 23' in text and 'auc_validation' in text
+  assert 'Correctly predicted rows: 23' in text and 'auc_validation' in text
   rows = _rows(tmp_path / 'choice.csv')
   assert {row['metric'] for row in rows} == {'auc'}
   assert all(not row['accuracy_test'] for row in rows)

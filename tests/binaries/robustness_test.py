@@ -141,7 +141,7 @@ def test_byzantine_clients_stand_last(tmp_path):
 BAD = {
     'rule': (['--rules=middle'], '`--aggregator` must be one of'),
     'attack': (['--attacks=ipn'], '`--attack` must be one of'),
-    'twice': (['--rules=mean,mean'], '`--rules` must name each one once'),
+    'twice': (['--rules=mean,mean'], '`--rules` must be one or more distinct'),
     'too_many': (['--num_byzantine=10'], 'less than half of the clients (20)'),
     'krum': (
         ['--rules=krum', '--num_clients=3', '--num_byzantine=1'],
@@ -153,7 +153,7 @@ BAD = {
     ),
     'no_optimum': (
         ['--task=floral_mlp', '--algo=fedavg', '--rules=mean'],
-        '`--task` must know its optimum or have classes',
+        '`--task` must have a known optimum or classes',
     ),
 }
 

@@ -158,7 +158,7 @@ def test_resuming_a_finished_run_changes_nothing(tmp_path, capsys):
   # What the flags were need not be said again.
   assert train.main(['train', '--resume', f'--output_dir={folder}']) == 0
   assert _snapshot(folder) == before
-  assert 'finished already' in capsys.readouterr().out
+  assert 'holds a finished run' in capsys.readouterr().out
   assert _train(folder, '--algo=fedavg') == 0  # Without --resume, too.
   assert _snapshot(folder) == before
 

@@ -80,12 +80,12 @@ BAD_TRAIN = {
     'strategy_of_another_runtime': (
         ['--algo=fedavg', *TINY, '--runtime=native', '--strategy=loop'],
         '`--strategy` must be left out with --runtime=native, found loop. Tip:'
-        ' it belongs to --runtime=fused.',
+        ' it needs --runtime=fused.',
     ),
     'tf32_of_another_runtime': (
         ['--algo=fedavg', *TINY, '--runtime=native', '--tf32'],
         '`--tf32` must be left out with --runtime=native, found True. Tip:'
-        ' it belongs to --runtime=fused.',
+        ' it needs --runtime=fused.',
     ),
     'connect_seconds_of_another_runtime': (
         ['--algo=fedavg', *TINY, '--connect_seconds=600'],
@@ -167,7 +167,7 @@ def test_train_refuses(name, tmp_path, capsys):
 @pytest.mark.parametrize(
     'argv, message',
     [
-        (['--algos=fedavg,fedavg'], '`--algos` must name each variant once'),
+        (['--algos=fedavg,fedavg'], '`--algos` must be one or more distinct'),
         (['--algos=fedavg,fedavgg'], '`--algo` must be one of'),
         (['--algos=fedavg', '--seeds=0,0'], '`--seeds` must be distinct'),
         (['--algos=fedavg', '--seeds=a'], '`--seeds` must be distinct'),
@@ -301,9 +301,9 @@ def test_events_drive_no_method_of_more_than_weights(algo, tmp_path, capsys):
 
 @pytest.mark.parametrize('argv, message', [
     (['--algo=fedavg', '--in_flight=3'],
-     '`--in_flight` must be left out in a run by rounds, found 3.'),
+     '`--in_flight` must be left out in a run driven by rounds, found 3.'),
     (['--algo=fedavg', '--redispatch=same_client'],
-     '`--redispatch` must be left out in a run by rounds'),
+     '`--redispatch` must be left out in a run driven by rounds'),
     (['--algo=fedavg', '--network_delays=constant'],
      '`--network_delays` must be left out without --delays'),
     (['--algo=fedasync', '--in_flight=21'],

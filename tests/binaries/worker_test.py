@@ -204,4 +204,4 @@ def test_help_warns(capsys):
   assert worker.main(['worker', '--help']) == 0
   text = capsys.readouterr().out
   assert all(flag in text for flag in ('--host', '--port', '--tls_cert'))
-  assert 'no password' in text
+  assert 'neither a password' in text

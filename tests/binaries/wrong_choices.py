@@ -22,19 +22,19 @@ CHOICES = {
     'tune_with_patience_alone': (
         f'{_TUNE} --patience=3', '`--patience` must be left out'
     ),
-    'tune_into_a_file': (f'{_TUNE} --output_dir={{f}}/file', 'is no folder'),
+    'tune_into_a_file': (f'{_TUNE} --output_dir={{f}}/file', 'is not a folder'),
     'choose_in_no_time': (f'{_CHOOSE} --budget=0m', '`--budget` must be'),
     'choose_in_minutes_of_words': (
         f'{_CHOOSE} --budget=soon', '`--budget` must be'
     ),
     'choose_without_a_unit': (f'{_CHOOSE} --budget=20', '`--budget` must be'),
     'choose_with_a_method_twice': (
-        'choose --algos=fedavg,fedavg', '`--algos` must name each variant once'
+        'choose --algos=fedavg,fedavg', '`--algos` must be one or more distinct'
     ),
     'choose_with_a_flag_of_another_method': (
         f'{_CHOOSE} --perm_sketch=3', 'because it is a flag of method perm'
     ),
-    'choose_into_a_file': (f'{_CHOOSE} --output_dir={{f}}/file', 'no folder'),
+    'choose_into_a_file': (f'{_CHOOSE} --output_dir={{f}}/file', 'not a folder'),
     'choose_with_negative_jobs': (f'{_CHOOSE} --jobs=-1', '`--jobs` must be'),
     'robustness_of_any_length': (
         'robustness --num_clients=4 --rounds=auto',

@@ -13,7 +13,7 @@ _RESUME = 'train --resume --output_dir={f}/runs'
 _TUNED = 'compare_tuned --algos=fedavg'
 _ROBUST = 'robustness --num_clients=4'
 _CHECK = 'check_orderings --runs={f}'
-_ONCE = 'must be what the programs write'
+_ONCE = 'must be a file as the programs'
 
 FLAGS = {
     'seed_of_more_than_an_int64': (
@@ -211,34 +211,34 @@ DATA = {
 
 FOLDERS = {
     'output_is_a_file': (
-        f'{_TINY} --output_dir={{f}}/file', '/file, which is no folder'
+        f'{_TINY} --output_dir={{f}}/file', '/file, which is not a folder'
     ),
     'output_below_a_file': (
-        f'{_TINY} --output_dir={{f}}/file/a/b', '/file, which is no folder'
+        f'{_TINY} --output_dir={{f}}/file/a/b', '/file, which is not a folder'
     ),
     'output_where_nobody_can_write': (
         f'{_TINY} --output_dir=/proc/run', '`--output_dir` must be a folder that'
     ),
     'compare_into_a_file': (
-        'compare --algos=fedavg --output_dir={f}/file', 'which is no folder'
+        'compare --algos=fedavg --output_dir={f}/file', 'which is not a folder'
     ),
     'compare_tuned_into_a_file': (
-        f'{_TUNED} --output_dir={{f}}/file', 'which is no folder'
+        f'{_TUNED} --output_dir={{f}}/file', 'which is not a folder'
     ),
     'robustness_into_a_file': (
-        f'{_ROBUST} --output_dir={{f}}/file', 'which is no folder'
+        f'{_ROBUST} --output_dir={{f}}/file', 'which is not a folder'
     ),
     'cost_into_a_file': (
-        'cost --algo=fedavg --output_dir={f}/file', 'which is no folder'
+        'cost --algo=fedavg --output_dir={f}/file', 'which is not a folder'
     ),
     'pareto_into_a_file': (
-        'pareto --output_dir={f}/file', 'which is no folder'
+        'pareto --output_dir={f}/file', 'which is not a folder'
     ),
     'sweep_splits_into_a_file': (
-        'sweep_splits --output_dir={f}/file', 'which is no folder'
+        'sweep_splits --output_dir={f}/file', 'which is not a folder'
     ),
     'plot_into_a_file': (
-        'plot --runs={f}/runs --output_dir={f}/file', 'which is no folder'
+        'plot --runs={f}/runs --output_dir={f}/file', 'which is not a folder'
     ),
     'resume_with_another_kind_of_rounds': (
         f'{_RESUME}/mixing_vector --rounds=auto', 'mixing.npy'
@@ -337,7 +337,7 @@ PROGRAMS = {
     'seeds_of_other_digits': ('compare --seeds=٣', '`--seeds` must be distinct'),
     'seeds_of_nothing': ('compare --seeds=', '`--seeds` must be distinct'),
     'negative_seeds': ('compare --seeds=0,-1', '`--seeds` must be distinct'),
-    'algos_of_nothing': ('compare --algos=', '`--algos` must name each variant'),
+    'algos_of_nothing': ('compare --algos=', '`--algos` must be one or more'),
     'algos_that_do_not_close': ('compare --algos=fedavg[', 'fedavg['),
     'compare_with_a_stray_word': ('compare fedavg', "found 'fedavg'"),
     'grid_of_nothing': (f'{_TUNED} --grid=', '`--grid` must be'),
@@ -384,7 +384,7 @@ PROGRAMS = {
     'pareto_of_an_unknown_figure': ('pareto --figure=99', '`--figure` must be'),
     'pareto_of_an_unknown_family': ('pareto --family=x', '`--family` must be'),
     'pareto_of_falling_eigenvalues': ('pareto --mu=10 --L=1', '`--L` must be'),
-    'robust_rules_twice': (f'{_ROBUST} --rules=mean,mean', '`--rules` must name'),
+    'robust_rules_twice': (f'{_ROBUST} --rules=mean,mean', '`--rules` must be'),
     'robust_unknown_rule': (f'{_ROBUST} --rules=medain', 'medain'),
     'robust_unknown_attack': (f'{_ROBUST} --attacks=magic', 'magic'),
     'robust_method_without_mean': (
@@ -446,7 +446,7 @@ AFTER = {
     ),
     'predict_by_a_stranger': (
         'predict --run={f}/exported --data_dir={f}/good.npz --client=zoe',
-        "`--client` must be one of those whose model was exported (ann), found",
+        "`--client` must be one whose model was exported (ann), found",
     ),
     'predict_of_another_shape': (
         'predict --run={f}/exported_wide --data_dir={f}/good.npz --client=ann',

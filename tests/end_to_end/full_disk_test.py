@@ -123,4 +123,4 @@ def test_a_folder_that_vanishes_is_named(name, tmp_path, capsys, monkeypatch):
       f'--output_dir={tmp_path}/run',
   ]) == 1
   error = capsys.readouterr().err
-  assert error.endswith(f'Its folder is gone: {tmp_path}/run.\n'), error
+  assert error.endswith(f'Its folder was deleted: {tmp_path}/run.\n'), error

@@ -80,7 +80,7 @@ def test_methods_that_never_ran_are_not_beaten():
   order = ['local', 'fedavg', 'ditto', 'perm']
   text = decision_page.recommendation(found, order, 'accuracy', 2)
   assert text.startswith(
-      'Of the 2 methods that came to an end (4 were asked for), **perm** is'
+      'Of the 2 methods that finished (4 were requested), **perm** is'
   )
 
 
@@ -92,7 +92,7 @@ def test_what_validation_promised_too_much_is_said(validation, is_said):
   found = dict(local=_method('local', _BASE, validation))
   text = decision_page.test_sentence(found, 'local', 'accuracy')
   assert ('On validation data it was better by 0.1000' in text) == is_said
-  assert ('3 trials were compared there' in text) == is_said
+  assert ('best of 3 trials there' in text) == is_said
 
 
 def test_equal_methods_and_a_single_one():
@@ -103,7 +103,7 @@ def test_equal_methods_and_a_single_one():
   )
   alone = _decide(perm=_BASE)
   assert (alone.algo, alone.ahead, alone.runner_up) == ('perm', None, None)
-  assert 'no other method came to an end' in decision_page.recommendation(
+  assert 'no other method finished' in decision_page.recommendation(
       alone, ['local', 'perm'], 'accuracy', 1
   )
 
@@ -140,8 +140,8 @@ def _method(algo, test, validation=None):
 
 
 @pytest.mark.parametrize('test, words', [
-    (_BASE - 0.1, 'None of the others is better there.'),
-    (_BASE + 0.1, 'best one there is perm, better by 0.1000 of accuracy'),
+    (_BASE - 0.1, 'No other method is better there.'),
+    (_BASE + 0.1, 'best method there is perm, better by 0.1000 of accuracy'),
     (_BASE + 0.01 + 0.1 * _SIGNS, ': within noise.'),
     (_BASE + 0.2 + 0.01 * _SIGNS, ': more than noise.'),
 ])

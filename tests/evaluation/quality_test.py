@@ -80,7 +80,8 @@ def test_what_accuracy_hides_is_said():
   assert nobody.tolist() == [[58, 0], [2, 0]]
   assert quality.rarity_sentence(nobody, names) == (
       'The test accuracy over all rows, 0.9667, is hardly above that of always'
-      ' answering no (0.9667). Recognized rows: 58 of 58 of no, 0 of 2 of yes.'
+      ' predicting no (0.9667). Correctly predicted rows: 58 of 58 of no, 0 of'
+      ' 2 of yes.'
   )
   some = np.array([[58, 0], [1, 1]])  # .983 against .967.
   assert quality.rarity_sentence(some, names) == ''

@@ -83,5 +83,5 @@ def test_markdown_aligns_and_leaves_none_empty():
 ])
 def test_damaged_features_are_named(text, tmp_path):
   (tmp_path / results.FEATURES).write_text(text)
-  with pytest.raises(damaged.DamagedError, match='features.json must be what'):
+  with pytest.raises(damaged.DamagedError, match='features.json must be a file as'):
     results.read_features(str(tmp_path))

@@ -99,7 +99,7 @@ def test_says_what_the_results_are():
   assert watch.sentence(40) == (
       'Ended after round 40: validation accuracy has not improved since round'
       ' 20 (0.7000). All results are those of the last round (0.6500). Tip:'
-      ' --rounds=20 trains as long as was best.'
+      ' --rounds=20 trains only up to the best round.'
   )
   _, watch = _end([0.5, 0.7], patience=2)
   assert watch.sentence(20).startswith('Ended at --max_rounds=20: validation')

@@ -133,7 +133,7 @@ def test_ends_when_validation_data_say_so(data, tmp_path, capsys):
       run.metrics['accuracy_mean'][-1]
   )
   assert _train(data, tmp_path / 'run', '--resume') == 0
-  assert 'finished already' in capsys.readouterr().out
+  assert 'holds a finished run' in capsys.readouterr().out
   # As many rounds by hand are the same run.
   assert train.main([
       'train', '--algo=fedavg', '--task=npz', f'--data_dir={data}',

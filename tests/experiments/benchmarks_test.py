@@ -87,27 +87,27 @@ def test_texts_are_kept_as_they_are_typed(tmp_path):
 
 @pytest.mark.parametrize('old, new, message', [
     ('page: page.md', 'file: page.md',
-     'some.yaml must have keys of help, title, .*, chooses_algos, found'
+     'some.yaml must have keys among help, title, .*, chooses_algos, found'
      " 'file'"),
     ('page: page.md\n', '', 'some.yaml must have the key page, found none'),
     ('    embedded: true', '    data_dir: none',
-     "some.yaml, parts, one must have keys of title, .* found 'data_dir'"),
+     "some.yaml, parts, one must have keys among title, .* found 'data_dir'"),
     ('embedded: true', 'embedded: yes',
-     "some.yaml, parts, one, embedded must be of true, false, found 'yes'"),
+     "some.yaml, parts, one, embedded must be one of true, false, found 'yes'"),
     ('title: A title', 'title: {A: b}',
      'some.yaml, title must be a text or a list, found'),
     ('      rounds: 3', '      rounds: {A: b}',
      'some.yaml, parts, one, flags, rounds must be a text or a list'),
     ('      cpu:\n        seeds', '      full:\n        seeds',
-     'some.yaml, parts, one, scales must be of cpu, paper, found full'),
+     'some.yaml, parts, one, scales must be among cpu, paper, found full'),
     ("        paper: ''\n", '',
-     'some.yaml, parts, one, published, differs must have every scale, misses'
-     ' paper'),
+     'some.yaml, parts, one, published, differs must have every scale, found'
+     ' no paper'),
     ('momentum=0]: 0.5', 'momentum=0]: 50 %',
      r'accuracy, fedavg\[momentum=0\] must be a number in \[0, 1\], found'
      " '50 %'"),
     ('measure: examples', 'measure: writers',
-     "measure must be of clients, examples, largest, found 'writers'"),
+     "measure must be one of clients, examples, largest, found 'writers'"),
     ('- methods: fedavg', '- algos: fedavg',
      'method_options must have the key methods, found none'),
     ('task: digits', 'model: mlp',
@@ -115,7 +115,7 @@ def test_texts_are_kept_as_they_are_typed(tmp_path):
     ('title: A title', 'title: *no_anchor', 'some.yaml must be YAML, found:.*'
      "undefined alias 'no_anchor' .*line 4"),
     ('      rounds: 3', '      rounds: 3\n      rounds: 4',
-     'some.yaml must be YAML, found: the key rounds is there twice .*line 29'),
+     'some.yaml must be YAML, found: the key rounds occurs twice .*line 29'),
     (_FILE, '- a list', 'some.yaml must be a mapping, found'),
 ])
 def test_what_is_wrong_is_one_sentence(tmp_path, old, new, message):

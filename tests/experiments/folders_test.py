@@ -18,10 +18,10 @@ def test_refuses_files_and_what_is_below_them(tmp_path):
   path = tmp_path / 'file'
   path.write_text('text')
   for folder in (path, path / 'a'):
-    with pytest.raises(ValueError, match='file, which is no folder'):
+    with pytest.raises(ValueError, match='file, which is not a folder'):
       folders.check(str(folder))
   (tmp_path / 'nowhere').symlink_to(tmp_path / 'gone')
-  with pytest.raises(ValueError, match='nowhere, which is no folder'):
+  with pytest.raises(ValueError, match='nowhere, which is not a folder'):
     folders.check(str(tmp_path / 'nowhere'))
 
 

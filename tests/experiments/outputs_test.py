@@ -53,18 +53,21 @@ _HEALTH = {
 
 
 @pytest.mark.parametrize('changes, sentence', [
-    ({}, 'Mixing weights: a client learns from 4.6 clients, its own weight is'
-         ' 0.25 (entropy 0.50 of 1), 5% learn from themselves alone, 10% idle'
-         ' in the last round; kappa is 1,000,000.'),
+    ({}, 'Mixing weights: a client learns from 4.6 clients on average, with'
+         ' weight 0.25 on itself (entropy 0.50; 1 = uniform weights); 5% of'
+         ' clients learn only from themselves; 10% of the last cohort was idle;'
+         ' chosen lambda scale kappa = 1,000,000.'),
     (dict(models_used=3.0), 'Mixing weights: clients share 3 models; a model'
-                            ' learns from 4.6 clients (entropy 0.50 of 1), 10%'
-                            ' idle in the last round; kappa is 1,000,000.'),
-    ({'lambda': 0.0}, 'Mixing weights: none, because no round came after those'
-                      ' that train one model for all.'),
-    ({'lambda_scale': None}, 'Mixing weights: a client learns from 4.6 clients,'
-                             ' its own weight is 0.25 (entropy 0.50 of 1), 5%'
-                             ' learn from themselves alone, 10% idle in the'
-                             ' last round.'),
+                            ' learns from 4.6 clients on average (entropy 0.50;'
+                            ' 1 = uniform weights); 10% of the last cohort was'
+                            ' idle; chosen lambda scale kappa = 1,000,000.'),
+    ({'lambda': 0.0}, 'Mixing weights: none, because every round was a warm-up'
+                      ' round, which trains one model for all.'),
+    ({'lambda_scale': None}, 'Mixing weights: a client learns from 4.6 clients'
+                             ' on average, with weight 0.25 on itself (entropy'
+                             ' 0.50; 1 = uniform weights); 5% of clients learn'
+                             ' only from themselves; 10% of the last cohort was'
+                             ' idle.'),
     ({'visits_idle': None}, ''),  # A method with such a column of its own.
 ])
 def test_a_sentence_says_how_much_was_mixed(changes, sentence):

@@ -54,7 +54,7 @@ def test_a_diverged_point_is_none_and_a_finished_one_is_not_run_again(
     ([(_GOOD, 0)], dict(seed=1), '`--seed` must be left out because `points`'),
     ([(_GOOD, 0)], dict(output_dir='a'), '`--output_dir` must be left out'),
     ([(_GOOD, 0)], dict(data_dir=None), '`--data_dir` must be a text, a number'),
-    ([(_GOOD, 0)], dict(finetune_steps=[0, 1]), 'Tip: lists are texts as 0,1,2'),
+    ([(_GOOD, 0)], dict(finetune_steps=[0, 1]), 'Tip: write lists as texts such'),
     ([(_GOOD, 0)], dict(processes=-1), '`processes` must be an integer >= 0'),
     ([(_GOOD, 0)], {'import': 'nobody'}, '`--import`: .*nobody'),
 ])

@@ -1,8 +1,8 @@
-"""Clients of weight 0 are absent, in aggregators without weights too.
+"""Makes clients of weight 0 absent, also in unweighted aggregators.
 
-A client that was dropped, or that has no examples, still stands in the cohort
-of TFF's federated computation. A weighted mean leaves it out by itself; an
-unweighted one would count it, and make the step of the others smaller.
+A client that was dropped or has no examples is still part of the cohort in
+TFF's federated computation. A weighted mean ignores it, but an unweighted one
+would count it and so shrink the step of the others.
 """
 
 import numpy as np
@@ -16,22 +16,21 @@ def leave_out_absent(
 ) -> tff.aggregators.WeightedAggregationFactory:
   """Returns a weighted factory in which a client of weight 0 is absent.
 
-  A weighted `factory` is returned as it is, because it deals with weights of 0
-  itself. An unweighted one ignores the weights of those who are present.
+  A weighted `factory` is returned unchanged, because it handles weights of 0
+  itself. An unweighted one ignores the weights of the clients that are present.
 
-  Where it divides by the number of clients (`UnweightedMeanFactory`, also
-  inside of others, such as clipping), its result is multiplied by
+  If it divides by the number of clients (`UnweightedMeanFactory`, also inside
+  others, such as clipping), its result is multiplied by
   clients / clients present.
 
-  For all others (sums, also with noise) sending zeros is to be absent. A rule
-  that is no sum has to be a weighted factory, as those of `robust` are.
+  For all others (sums, also with noise), sending zeros is equivalent to being
+  absent. A rule that is not a sum must be a weighted factory, as those of
+  `robust` are. If no client is present, the result is zero.
 
-  Without anybody present the result is zero.
-
-  One thing is out of reach. TFF's adaptive clipping and zeroing take the norms
-  of all clients of the cohort into their estimate, weighted or not, so that the
-  zeros of those who are absent or were dropped vote for a smaller bound. The
-  fixed denominator of a differentially private mean does not shrink either.
+  One limitation: TFF's adaptive clipping and zeroing estimate bounds from the
+  norms of all clients of the cohort, weighted or not, so zeros of absent or
+  dropped clients lower the bound. The fixed denominator of a differentially
+  private mean does not shrink either.
 
   Args:
     factory: Any TFF aggregation factory.
@@ -43,25 +42,25 @@ def leave_out_absent(
 
 def build_is_present(weight_type: tff.Type) -> tff.Computation:
   """Returns (weight -> int32): 1 if the client is present, else 0."""
-  # A weight may be a vector, see `router`; any part counts as present.
+  # A weight may be a vector, see `router`; any positive entry means present.
   return tff.tensorflow.computation(
       lambda weight: tf.cast(tf.reduce_any(weight > 0), tf.int32), weight_type
   )
 
 
 def divides_by_clients(process: tff.templates.AggregationProcess) -> bool:
-  """Returns whether there is a mean over all clients of the cohort in it.
+  """Returns whether the process contains a mean over all clients.
 
-  TFF's factories do not say so. But `UnweightedMeanFactory` counts the clients,
-  and measures what its count measures (nothing, for a plain sum); whatever
-  wraps it passes its measurements on.
+  TFF's factories do not tell. But `UnweightedMeanFactory` counts the clients
+  and reports the measurements of this count (empty, for a plain sum), and
+  factories that wrap it pass its measurements on.
   """
   measured = process.next.type_signature.result.measurements.member
   return has_field(measured, 'mean_count')
 
 
 def has_field(given: tff.Type, field: str) -> bool:
-  """Returns whether a type has a field of this name, however deep."""
+  """Returns whether a type has a field of this name at any depth."""
   return isinstance(given, tff.StructType) and any(
       name == field or has_field(member, field)
       for name, member in tff.structure.iter_elements(given)
@@ -108,8 +107,8 @@ class _PresentOnlyFactory(tff.aggregators.WeightedAggregationFactory):
       present = tff.federated_map(is_present, weight)
       output = inner.next(state, tff.federated_map(message, (value, present)))
       result = output.result
-      # The inner mean is sum / clients, in which the absent are counted but add
-      # 0. This turns it into sum / clients present.
+      # The inner mean is sum / clients, where absent clients count but add 0.
+      # This turns it into sum / clients present.
       if divides:
         num_clients = tff.federated_sum(tff.federated_eval(one, tff.CLIENTS))
         result = tff.federated_map(

@@ -1,8 +1,8 @@
-"""The sum of messages that arrive together, and which version they are of.
+"""Sums messages that arrive together, and reports their version.
 
 In asynchronous training a client starts from some version of the server's
-weights, and the server is at a later one when the message arrives. A client
-says which one it was; the difference is the staleness of the message.
+weights, and the server has a later version when the message arrives. Messages
+contain their version; the difference is the staleness.
 """
 
 import collections
@@ -17,17 +17,18 @@ _LATEST = np.iinfo(np.int32).max
 
 
 class ArrivalsFactory(tff.aggregators.WeightedAggregationFactory):
-  """Sums messages `<..., version=int32>`; a client of weight 0 sends none.
+  """Sums messages `<..., version=int32>`; clients of weight 0 are absent.
 
   `next`: <()@SERVER, {V}@CLIENTS, {weight}@CLIENTS> -> <state=(), result=<
   sum=V', weight=float32, count=int32, version=int32>, measurements=()>@SERVER,
   V' being V without `version`.
 
-    sum: sum_i q_i x_i over those who are present, q_i being the weights.
+    sum: sum_i q_i x_i over the clients that are present, with weights q_i.
     weight: sum_i q_i.
-    count: How many are present.
-    version: The oldest version among them; an asynchronous driver hands over
-      one message at a time, a round has all of one version. Nobody: 2^31 - 1.
+    count: Number of clients that are present.
+    version: The oldest version among them; an asynchronous driver passes one
+      message at a time, all messages of a round have one version. If no client
+      is present: 2^31 - 1.
   """
 
   def create(
@@ -36,7 +37,7 @@ class ArrivalsFactory(tff.aggregators.WeightedAggregationFactory):
     """Creates the process.
 
     Raises:
-      TypeError: If the messages do not say their version.
+      TypeError: If the messages have no field `version`.
     """
     names = (
         tff.structure.name_list(value_type)

@@ -1,4 +1,4 @@
-"""The aggregator that hyperparameters name, in the place of a weighted mean."""
+"""The aggregator that hyperparameters name instead of a weighted mean."""
 
 import re
 from typing import Callable, Optional
@@ -7,8 +7,8 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import registry
 from tff_pers import tff
 
-# `text -> factory` by the first word of the text. `aggregators` imports what
-# registers some.
+# `text -> factory` by the first word of the text; filled by modules that
+# `aggregators` imports.
 RULES: registry.Registry[
     Callable[[str], tff.aggregators.WeightedAggregationFactory]
 ] = registry.Registry('aggregator')
@@ -17,17 +17,17 @@ RULES: registry.Registry[
 def chosen(
     hyperparameters: hp.Aggregation,
 ) -> Optional[tff.aggregators.WeightedAggregationFactory]:
-  """Returns the rule named by `aggregator`, or None: the weighted mean.
+  """Returns the rule named by `aggregator`, or None for the weighted mean.
 
   A client of weight 0 is absent; other weights are ignored by robust rules,
   because a Byzantine client could claim any (see `aggregators.robust`).
 
   Args:
-    hyperparameters: Those of a method.
+    hyperparameters: Hyperparameters of a method.
 
   Raises:
-    ValueError: If there is no such rule, or it needs to be told the number of
-      Byzantine clients.
+    ValueError: If there is no such rule, or it needs the number of Byzantine
+      clients and was not given it.
   """
   if hyperparameters.aggregator == 'mean':
     return None

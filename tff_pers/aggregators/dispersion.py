@@ -1,4 +1,4 @@
-"""How far apart the values of the clients of a round are."""
+"""Measures the dispersion of the clients' values in a round."""
 
 import collections
 from typing import Optional
@@ -10,14 +10,14 @@ from tff_pers import tff
 
 
 class DispersionFactory(tff.aggregators.WeightedAggregationFactory):
-  """A weighted mean that also measures the dispersion of what it averages.
+  """A weighted mean that also measures the dispersion of the values.
 
     dispersion = sum_k a_k ||x_k - x||^2 / sum_k a_k,   x = mean of the x_k
 
   where ||.|| is the l2 norm over all leaves together. It is computed as the
   mean of ||x_k||^2 minus ||x||^2, so that one pass over the clients is enough:
-  it is right where the inner rule is the weighted mean, and has an error of
-  about 1e-7 ||x||^2 in float32.
+  it is correct if the inner rule is the weighted mean, with an error of about
+  1e-7 ||x||^2 in float32.
 
   `next`: <S@SERVER, {V}@CLIENTS, {float32}@CLIENTS> -> <state=S, result=V,
   measurements=<dispersion=float32, mean=M>>@SERVER, with S and M those of the
@@ -41,7 +41,7 @@ class DispersionFactory(tff.aggregators.WeightedAggregationFactory):
   def create(
       self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
-    """Returns the process; the inner mean says which types it takes.
+    """Returns the process; the inner mean determines the accepted types.
 
     Args:
       value_type: TFF type of what a client sends.
@@ -58,7 +58,7 @@ class DispersionFactory(tff.aggregators.WeightedAggregationFactory):
 
     @tff.tensorflow.computation(np.float64, value_type)
     def dispersion(mean_square, center):
-      # Rounding may leave a small negative number where all are equal.
+      # If all values are equal, rounding may leave a small negative number.
       spread = tf.maximum(mean_square - _squared_norm(center), 0)
       return tf.cast(spread, tf.float32)
 

@@ -1,4 +1,4 @@
-"""Means of one update whose fields have weights of their own."""
+"""Means of an update whose fields have their own weights."""
 
 from typing import Optional
 
@@ -6,11 +6,11 @@ from tff_pers import tff
 
 
 class EntryWeightFactory(tff.aggregators.WeightedAggregationFactory):
-  """Gives a factory one entry of the clients' weights, which are vectors.
+  """Passes one entry of vector-valued client weights to a factory.
 
-  In a `StructureFactory` all fields get the same weight. Where a client has
+  In a `StructureFactory` all fields get the same weight. If a client has
   several, say a_k for its model and n_k for its statistics, they are sent as
-  one vector, and each field takes its own:
+  one vector, and each field uses its own entry:
 
       StructureFactory(dict(
           model=EntryWeightFactory(0), statistics=EntryWeightFactory(1)))
@@ -27,7 +27,7 @@ class EntryWeightFactory(tff.aggregators.WeightedAggregationFactory):
     """Initializes the factory.
 
     Args:
-      entry: Which entry, from 0.
+      entry: Index of the entry.
       inner: The weighted factory; None: a plain mean, zeros if all weights are
         0.
     """
@@ -44,7 +44,7 @@ class EntryWeightFactory(tff.aggregators.WeightedAggregationFactory):
       weight_type: TFF type of its weights, a vector of floats.
 
     Raises:
-      TypeError: If the weights are no vectors with such an entry.
+      TypeError: If the weights are not vectors with such an entry.
     """
     is_vector = (
         isinstance(weight_type, tff.TensorType) and len(weight_type.shape) == 1

@@ -10,13 +10,13 @@ from tff_pers import tff
 
 
 class FactorMeanFactory(tff.aggregators.WeightedAggregationFactory):
-  """Takes the mean of updates some of whose matrices come as factors.
+  """Averages updates in which some matrices are given as factors.
 
     sum_i q_i V_i^T U_i / sum_i q_i   for each factored matrix,
     sum_i q_i d_i / sum_i q_i         for every other tensor
 
-  A client's V^T U is added to the sum as it is, and nowhere else is there a
-  matrix of its size.
+  Each client's V^T U is added directly to the sum; no other matrix of its size
+  is formed.
 
   `next`: <S@SERVER, {V}@CLIENTS, {weight}@CLIENTS> -> <state=S, result=R,
   measurements=M>@SERVER with
@@ -24,7 +24,7 @@ class FactorMeanFactory(tff.aggregators.WeightedAggregationFactory):
     V = <dense: the other tensors in order,
          factors: <u: [rows, m], v: [rows, n]> of each matrix [n, m]>
 
-  R of the structure that the factory was made for, and S and M those of
+  R has the structure that the factory was made for, and S and M are those of
   `tff.aggregators.MeanFactory(no_nan_division=True)`: weights that sum to 0
   give zeros.
   """
@@ -34,7 +34,7 @@ class FactorMeanFactory(tff.aggregators.WeightedAggregationFactory):
 
     Args:
       spec: The structure of `tf.TensorSpec`s of the result.
-      positions: Which of its tensors come as factors, ascending.
+      positions: Positions of its tensors given as factors, ascending.
     """
     self._spec, self._positions = spec, tuple(positions)
 
@@ -53,7 +53,7 @@ class FactorMeanFactory(tff.aggregators.WeightedAggregationFactory):
       scaled = lambda leaf: leaf * tf.cast(weight, leaf.dtype)
       return collections.OrderedDict(
           dense=tf.nest.map_structure(scaled, value['dense']),
-          # One factor alone: q (V^T U) = V^T (q U).
+          # Scale only one factor: q (V^T U) = V^T (q U).
           factors=[
               collections.OrderedDict(u=scaled(pair['u']), v=pair['v'])
               for pair in value['factors']
@@ -116,7 +116,7 @@ class FactorMeanFactory(tff.aggregators.WeightedAggregationFactory):
     return tff.templates.AggregationProcess(mean.initialize, next_fn)
 
   def _terms(self, value):
-    """Returns what a weighted value adds to each tensor, in order."""
+    """Returns the terms that a weighted value adds to each tensor, in order."""
     dense, factors = iter(value['dense']), iter(value['factors'])
     for position in range(len(tf.nest.flatten(self._spec))):
       if position in self._positions:
@@ -126,7 +126,7 @@ class FactorMeanFactory(tff.aggregators.WeightedAggregationFactory):
         yield next(dense)
 
   def _check(self, value_type) -> None:
-    """Raises a TypeError if a value is not of the form that is taken."""
+    """Raises a TypeError if a value does not have the expected form."""
     leaves = tf.nest.flatten(self._spec)
     expected = tff.to_type(collections.OrderedDict(
         dense=[
@@ -150,16 +150,16 @@ class FactorMeanFactory(tff.aggregators.WeightedAggregationFactory):
 
 
 def fits(value: Any) -> bool:
-  """Returns whether each pair of factors has a product, and a finite one.
+  """Returns whether each pair of factors has a finite product.
 
   Args:
-    value: What a client sent, arrays of finite numbers of the form above.
+    value: A client's message, arrays of finite numbers of the form above.
   """
   for pair in value['factors']:
     u, v = (np.asarray(pair[name]) for name in ('u', 'v'))
     if len(u) != len(v):
       return False
-    # No entry of the product is larger.
+    # An upper bound on the entries of the product.
     bound = np.prod([np.linalg.norm(a.astype(np.float64)) for a in (u, v)])
     if bound > np.finfo(u.dtype).max:
       return False

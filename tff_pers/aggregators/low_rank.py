@@ -1,4 +1,4 @@
-"""Means of models of which some have factors in the place of kernels.
+"""Means of models, some of which hold factors instead of kernels.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization
@@ -22,15 +22,15 @@ class LowRankMeanFactory(tff.aggregators.WeightedAggregationFactory):
   """Averages products of factors, never factors: sum_p a_p v_p u_p / sum_p a_p.
 
   A value is `<factors, weights>`, with one entry of `factors` per leaf of the
-  weights: `()`, or the factors `<v, u>` of the kernel, of any rank. The kernel
-  is then without rows, or the factors are of rank 0 beside a kernel of all its
-  rows (`factorization.either`). So clients of all ranks send one type,
+  weights: `()`, or the factors `<v, u>`, of any rank, of the kernel. Either the
+  kernel has 0 rows, or the factors have rank 0 beside a complete kernel
+  (`factorization.either`). So clients of all ranks send one type,
 
       <factors=<<>, <v=float32[n,?], u=float32[?,m]>>,
        weights=<float32[m], float32[?,m]>>
 
-  and what is sent are the factors. A product has to be formed before a sum: in
-  the simulation the clients do it, in a deployment the server.
+  and the factors are what is sent. A product has to be formed before summing:
+  in simulation clients do it, in a deployment the server.
 
   `next`: <S@SERVER, {V}@CLIENTS, {float32}@CLIENTS> -> <state=S, result=R,
   measurements=M>@SERVER with R = `<weights>` of full shape, S and M those of
@@ -42,8 +42,8 @@ class LowRankMeanFactory(tff.aggregators.WeightedAggregationFactory):
 
       row_c = sum_p a_p owned_pc row_pc / sum_p a_p owned_pc
 
-  R then has a field `owned` float32[C], too, the weight of the owners; where it
-  is 0, the row is 0.
+  R then also has a field `owned` float32[C], the weight of the owners; if it is
+  0, the row is 0.
   """
 
   def __init__(
@@ -57,10 +57,10 @@ class LowRankMeanFactory(tff.aggregators.WeightedAggregationFactory):
     """Initializes the factory.
 
     Args:
-      mean_factory: Averages the weights of full shape. None: TFF's mean, zeros
-        if all weights are 0.
-      head: Positions of the leaves whose last axis are the classes; with none,
-        clients do not say what they own.
+      mean_factory: Averages the full weights. None: TFF's mean, zeros if all
+        weights are 0.
+      head: Positions of the leaves whose last axis are the classes; if empty,
+        clients do not report the classes that they own.
     """
     self._mean_factory = mean_factory or tff.aggregators.MeanFactory(
         no_nan_division=True
@@ -77,7 +77,7 @@ class LowRankMeanFactory(tff.aggregators.WeightedAggregationFactory):
       weight_type: TFF type of its weight.
 
     Raises:
-      TypeError: If `value_type` is not as the class says.
+      TypeError: If `value_type` does not have the form described above.
     """
     form = self.build_form(value_type)
     return mapped.map_first(
@@ -85,15 +85,15 @@ class LowRankMeanFactory(tff.aggregators.WeightedAggregationFactory):
     )
 
   def build_form(self, value_type: tff.Type) -> tff.Computation:
-    """Returns (value -> whole), the products of one client's factors.
+    """Returns (value -> whole), which multiplies out one client's factors.
 
-    They are what the server deals with, and what an attack acts on.
+    The server works on these products, and attacks act on them.
 
     Args:
       value_type: See `create`.
 
     Raises:
-      TypeError: If `value_type` is not as the class says.
+      TypeError: If `value_type` does not have the form described above.
     """
     _check_type(value_type, bool(self._head))
     head = self._head
@@ -113,7 +113,7 @@ class LowRankMeanFactory(tff.aggregators.WeightedAggregationFactory):
 
   @property
   def of_formed(self) -> tff.aggregators.WeightedAggregationFactory:
-    """The factory of what `build_form` returns."""
+    """The factory for results of `build_form`."""
     if not self._head:
       return self._mean_factory
     return _HeadMeanFactory(self._mean_factory, self._head)
@@ -183,7 +183,7 @@ def _whole(value, value_type) -> list:
 
 
 def _check_type(value_type: tff.Type, has_head: bool) -> None:
-  """Raises what `create` documents."""
+  """Raises the errors that `create` documents."""
   names = (
       tff.structure.name_list(value_type)
       if isinstance(value_type, tff.StructType) else []
@@ -212,7 +212,7 @@ def _check_type(value_type: tff.Type, has_head: bool) -> None:
 
 
 def _are_factors(kernel, factors) -> bool:
-  """Returns whether types of tensors are a kernel's and its factors'."""
+  """Returns whether types are those of a kernel and its factors."""
   if len(factors) != 2 or len(kernel.shape) not in (2, 4):
     return False
   v, u = (list(factor.shape) for factor in factors)

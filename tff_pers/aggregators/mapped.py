@@ -1,4 +1,4 @@
-"""Aggregation of what is made of the clients' values one by one."""
+"""Aggregates the results of a function of each client's value."""
 
 from tff_pers import tff
 
@@ -6,7 +6,7 @@ from tff_pers import tff
 def map_first(
     fn: tff.Computation, process: tff.templates.AggregationProcess
 ) -> tff.templates.AggregationProcess:
-  """Returns the process that applies `fn` to every value, and then `process`.
+  """Returns the process that applies `fn` to every value, then `process`.
 
   Args:
     fn: (value -> V), without placements.

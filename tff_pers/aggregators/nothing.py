@@ -12,7 +12,7 @@ class NothingFactory(tff.aggregators.WeightedAggregationFactory):
     """Creates the process.
 
     Raises:
-      TypeError: If there is something to aggregate.
+      TypeError: If the values are not empty.
     """
     if tff.structure.flatten(value_type):
       raise TypeError(f'`value_type` must be empty, found {value_type}.')
@@ -27,7 +27,7 @@ class NothingFactory(tff.aggregators.WeightedAggregationFactory):
         tff.FederatedType(weight_type, tff.CLIENTS),
     )
     def next_fn(state, value, weight):
-      del value, weight  # Empty, and of no use.
+      del value, weight  # Both are unused.
       return tff.templates.MeasuredProcessOutput(
           state,
           tff.federated_value((), tff.SERVER),

@@ -13,7 +13,7 @@ from tff_pers import tff
 
 
 class PartialMeanFactory(tff.aggregators.WeightedAggregationFactory):
-  """Averages updates of which every client has some coordinates only.
+  """Averages updates in which every client has only some coordinates.
 
   A value is `<kept, update>`, two structures of floats of the same shapes:
   `kept` is 1 where the client has a coordinate and 0 where it does not; there
@@ -21,8 +21,9 @@ class PartialMeanFactory(tff.aggregators.WeightedAggregationFactory):
 
       sum_i a_i update_i[p] / sum_i a_i kept_i[p]    for every coordinate p
 
-  and 0 where nobody has it, so that a server that subtracts it leaves such a
-  coordinate as it is. If all have everything, it is the inner mean.
+  and 0 where no client has it, so that a server that subtracts it leaves such a
+  coordinate unchanged. If all clients have all coordinates, it is the inner
+  mean.
 
   `next`: <S@SERVER, {V}@CLIENTS, {float32}@CLIENTS> -> <state=S, result=R,
   measurements=M>@SERVER, S and M those of the inner mean.
@@ -54,7 +55,7 @@ class PartialMeanFactory(tff.aggregators.WeightedAggregationFactory):
       weight_type: TFF type of its weight.
 
     Raises:
-      TypeError: If `value_type` is not as the class says.
+      TypeError: If `value_type` does not have the form described above.
     """
     _check_type(value_type)
     mean = self._mean_factory.create(value_type, weight_type)
@@ -83,12 +84,12 @@ class PartialMeanFactory(tff.aggregators.WeightedAggregationFactory):
 
 
 def _check_type(value_type: tff.Type) -> None:
-  """Raises what `create` documents."""
+  """Raises the errors that `create` documents."""
   names = (
       tff.structure.name_list(value_type)
       if isinstance(value_type, tff.StructType) else []
   )
-  # A list or a tuple of the same tensors is one to TFF.
+  # TFF treats lists and tuples of the same tensors as equal.
   if sorted(names) != ['kept', 'update'] or not (
       value_type['kept'].is_equivalent_to(value_type['update'])
   ):

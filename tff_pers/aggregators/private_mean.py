@@ -1,4 +1,4 @@
-"""The mean with client-level differential privacy, by TFF's factories.
+"""Mean with client-level differential privacy, by TFF's factories.
 
 Learning Differentially Private Recurrent Language Models
     McMahan, Ramage, Talwar, Zhang. ICLR 2018.
@@ -21,33 +21,33 @@ _COUNT = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class PrivateMean:
-  """What makes the factory.
+  """Parameters of the private mean.
 
   Each update is clipped to one norm over all of its entries; the server adds
-  Gaussian noise to the sum and divides it by the number of clients of a round,
-  of which clients that are absent count as zeros. Clients weigh alike.
+  Gaussian noise to the sum and divides by the number of clients of a round,
+  where absent clients count as zeros. Clients have equal weights.
   """
 
   noise_multiplier: float = hp.field(
-      1.0, 'z, the standard deviation of the noise by the clipping norm; with'
-      ' adaptive clipping the effective one of value and norm together.'
+      1.0, 'z, the standard deviation of the noise divided by the clipping'
+      ' norm; with adaptive clipping that of update and norm together.'
   )
-  clients: int = hp.field(1, 'm, how many clients a round has.')
+  clients: int = hp.field(1, 'm, number of clients per round.')
   clip: float = hp.field(
-      0.0, 'The clipping norm; 0: it follows the median norm of the updates,'
-      ' from 0.1, and is private itself.'
+      0.0, 'The clipping norm; 0: a private estimate of the median norm of the'
+      ' updates, starting from 0.1.'
   )
 
   @property
   def text(self) -> str:
-    """The value of `aggregator` that stands for it."""
+    """The value of `aggregator` that denotes it."""
     options = ','.join(f'{k}={v}' for k, v in dataclasses.asdict(self).items())
     return f'{NAME}[{options}]'
 
 
 @choice.RULES.register(NAME, lambda build: build)
 def build_factory(text: str) -> tff.aggregators.WeightedAggregationFactory:
-  """Returns TFF's factory, which sees zeros of clients that are absent.
+  """Returns TFF's factory, in which absent clients count as zeros.
 
   Args:
     text: See `PrivateMean.text`.
@@ -59,8 +59,8 @@ def build_factory(text: str) -> tff.aggregators.WeightedAggregationFactory:
         rule.noise_multiplier, rule.clients, rule.clip
     )
   else:
-    # TFF's default, .05 of the clients, spends more on the norm than there is
-    # where a round has less than 10 z clients. With z it is a quarter at most.
+    # TFF's default, .05 of the clients, would spend more on the norm than is
+    # available if a round has fewer than 10 z clients. This spends at most 1/4.
     mean = factory.gaussian_adaptive(
         rule.noise_multiplier, rule.clients,
         clipped_count_stddev=max(_COUNT * rule.clients, rule.noise_multiplier),
@@ -69,9 +69,9 @@ def build_factory(text: str) -> tff.aggregators.WeightedAggregationFactory:
 
 
 def takes_all(process: process_lib.PersonalizedProcess) -> bool:
-  """Whether this mean alone, and nothing else, takes what clients send.
+  """Whether this mean is applied to everything that clients send.
 
-  Its state is the whole state of the method's aggregator then.
+  Its state is then the whole state of the method's aggregator.
 
   Args:
     process: A method that was built with `aggregator` a `PrivateMean`.

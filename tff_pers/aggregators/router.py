@@ -1,7 +1,7 @@
 """Router-weighted averaging: adaptors by use, the base by amounts of data.
 
-A mean with one scalar weight per part of the value. It is made of two sums,
-of weighted values and of weights, so that the server sees sums alone: it needs
+A mean with one scalar weight per part of the value. It consists of two sums, of
+weighted values and of weights, so that the server sees only sums: it needs
 neither identities nor routers.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from tff_pers import tff
 
-# Weights below this count as 0: products of them with values would underflow in
-# float32. Routers do get there: the softmax of logits 0 and -100 has the weight
-# 3.7e-44, a subnormal number.
+# Smaller weights count as 0, because their products with values would underflow
+# in float32. Routers reach such weights: the softmax of logits 0 and -100 has
+# the weight 3.7e-44, a subnormal number.
 _NEGLIGIBLE = 1e-20
 
 
@@ -33,10 +33,10 @@ class RouterWeightedFactory(tff.aggregators.WeightedAggregationFactory):
 
   `next`: <S@SERVER, {V}@CLIENTS, {float32[C+1]}@CLIENTS> -> <state=S, result=V,
   measurements=M>@SERVER, with V = <adaptors, base>, every leaf of `adaptors`
-  [C, ...]. With no weight at all (or less than 1e-20) a part of the result is
-  0, whatever the values, NaN and infinity included: where values are
-  differences, an adaptor that nobody used keeps its value. C = 0 averages
-  `base` as `tff.aggregators.MeanFactory(no_nan_division=True)` does.
+  [C, ...]. If a part has no weight at all (or less than 1e-20), its result is 0
+  for any values, including NaN and infinity: if values are differences, an
+  adaptor that no client used keeps its value. C = 0 averages `base` as
+  `tff.aggregators.MeanFactory(no_nan_division=True)` does.
   """
 
   def __init__(
@@ -62,7 +62,7 @@ class RouterWeightedFactory(tff.aggregators.WeightedAggregationFactory):
       base_factory: Combines `base` by the weights n_k, e.g. a robust rule;
         None: the mean above.
       with_shares: Whether the result has a further field `shares` float32[C],
-        sum_k q_kc / sum_k n_k: how much each adaptor is used.
+        sum_k q_kc / sum_k n_k: the use of each adaptor.
     """
     self._value_sum = value_sum_factory or tff.aggregators.SumFactory()
     self._weight_sum = weight_sum_factory or tff.aggregators.SumFactory()
@@ -79,7 +79,7 @@ class RouterWeightedFactory(tff.aggregators.WeightedAggregationFactory):
       weight_type: float32[C+1], see `router_weight`.
 
     Raises:
-      TypeError: If the types are not as the class says.
+      TypeError: If the types do not have the form described above.
     """
     _check_types(value_type, weight_type)
     value_sum = self._value_sum.create(value_type)
@@ -92,12 +92,12 @@ class RouterWeightedFactory(tff.aggregators.WeightedAggregationFactory):
     @tff.tensorflow.computation(value_type, weight_type)
     def multiply(value, weight):
       # 0 * NaN is 0 here: a diverged adaptor that its client does not use must
-      # not reach the others.
+      # not affect the others.
       return _by_part(tf.math.multiply_no_nan, value, weight)
 
     @tff.tensorflow.computation(value_type, weight_type)
     def divide(value, weight):
-      # 0 / 0 is 0 here, so an adaptor that nobody in the cohort used stays.
+      # 0 / 0 is 0 here, so an adaptor that the cohort did not use stays.
       return _by_part(tf.math.divide_no_nan, value, weight)
 
     @tff.tensorflow.computation(value_type, weight_type)
@@ -142,7 +142,7 @@ class RouterWeightedFactory(tff.aggregators.WeightedAggregationFactory):
       result = tff.federated_map(divide, (values.result, weights.result))
       outputs = collections.OrderedDict(value_sum=values, weight_sum=weights)
       if 'base' in parts:
-        # In the place of its mean, which is there for nothing then.
+        # Replaces the mean, which is then unused.
         outputs['base'] = parts['base'].next(
             state['base'], value['base'], tff.federated_map(base_weight, weight)
         )
@@ -199,7 +199,7 @@ def _by_part(operation, value, weight):
 
 
 def _check_types(value_type: tff.Type, weight_type: tff.Type) -> None:
-  """Raises what `create` documents."""
+  """Raises the errors that `create` documents."""
   names = (
       tff.structure.name_list(value_type)
       if isinstance(value_type, tff.StructType)

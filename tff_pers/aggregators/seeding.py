@@ -1,9 +1,9 @@
-"""The randomness of aggregators comes from the run's seed.
+"""Derives the randomness of aggregators from the run's seed.
 
-An aggregator that draws something (the buckets of a robust rule, the messages
-of an attack) keeps a key in its state, in a field `seed` (int64[2]), and folds
-what it needs into it. TFF initializes aggregators without arguments: what
-composes a method sets these keys afterwards.
+An aggregator with random draws (the buckets of a robust rule, the messages of
+an attack) keeps a key in a field `seed` (int64[2]) of its state, and derives
+its draws from it. TFF initializes aggregators without arguments, so the code
+that composes a method sets these keys afterwards.
 """
 
 from typing import Any
@@ -12,14 +12,14 @@ import tensorflow as tf
 
 from tff_pers.core import random
 
-_USE = -5  # Keeps the keys apart from the other draws of a run.
+_USE = -5  # Separates the keys from other draws of a run.
 
 
 def seed_state(state: Any, seed: tf.Tensor) -> Any:
   """Returns the state of an aggregator with every field `seed` set.
 
-  Every key is another one, however deep in the state its field is: aggregators
-  wrap each other. TFF's own random aggregators (noise, rotations) keep no such
+  Every key is different, at any depth of the state, because aggregators wrap
+  each other. TFF's own random aggregators (noise, rotations) have no such
   field; they draw from the operating system.
 
   Args:

@@ -1,8 +1,8 @@
 """Model shuffling as TFF building blocks: keyed fetch and keyed collection.
 
 Personal models are neither broadcast nor averaged: a client fetches a row of a
-table at the server by its key and returns rows with their keys. Nothing here
-knows PERM; a row is any structure of tensors.
+table at the server by its key, and returns rows with their keys. This module is
+independent of PERM; a row is any structure of tensors.
 """
 
 import collections
@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from tff_pers import tff
 
-# Blocks that the collected rows are kept in: appending to one block would copy
+# Number of blocks for collected rows: appending to a single block would copy
 # all rows at every client (and TFF's native runtime keeps all the copies). One
-# block does for rows that are small all together.
+# block is enough if the rows are small in total.
 _MAX_BLOCKS = 8
 _SMALL_BYTES = 2**20
 
@@ -91,10 +91,11 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
   """Collects the rows of all clients at the server.
 
   `next`: <()@SERVER, {V}@CLIENTS> -> <state=(), result=V', measurements=()>,
-  where V is a structure of tensors with one leading dimension: a client gives
-  none, one or several rows (the same number in every leaf), keys among them,
-  and V' holds the rows of all, in one order for all leaves. While collecting, a
-  row is copied at most `max_rows / 8` times, plus once in the end.
+  where V is a structure of tensors with one leading dimension: a client sends
+  zero, one or several rows (the same number in every leaf), keys among them,
+  and V' holds the rows of all clients, in one order for all leaves. While
+  collecting, a row is copied at most `max_rows / 8` times, plus once at the
+  end.
   """
 
   def __init__(self, max_rows: int):
@@ -114,7 +115,7 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
     """Returns the process.
 
     Args:
-      value_type: TFF type of the rows that a client gives, V.
+      value_type: TFF type V of the rows that a client sends.
 
     Raises:
       TypeError: If a leaf of `value_type` is not a tensor of rank >= 1.
@@ -166,7 +167,7 @@ class RowCollectionFactory(tff.aggregators.UnweightedAggregationFactory):
         return first
       return tf.cond(
           tf.equal(_num_rows(first), accumulator['count']),
-          lambda: first,  # Accumulators of few rows each were merged.
+          lambda: first,  # Merged from accumulators of few rows.
           lambda: _concat(first, *others),
       )
 
@@ -209,7 +210,7 @@ def collect(rows: Any, max_rows: int) -> Any:
 
 
 def present(key: Any, num_keys: int) -> Any:
-  """Returns bool[num_keys]@SERVER, which keys there are (while tracing).
+  """Returns bool[num_keys]@SERVER, the existing keys (while tracing).
 
   Args:
     key: {int32}@CLIENTS.
@@ -245,7 +246,7 @@ def _num_rows(rows):
 
 
 def _joined(block, value):
-  """Returns the rows of both; copies nothing if there is no row in `block`."""
+  """Returns the rows of both; copies nothing if `block` is empty."""
   return tf.cond(
       tf.equal(_num_rows(block), 0),
       lambda: value,
@@ -269,21 +270,21 @@ def scatter(table: Any, keys: tf.Tensor, rows: Any) -> Any:
     rows: Structure like `table` of tensors [M, ...].
 
   Raises:
-    tf.errors.InvalidArgumentError: If a key occurs twice: one of its rows would
-      be lost. In a graph when it runs.
+    tf.errors.InvalidArgumentError: If a key occurs twice, so that a row would
+      be lost. In a graph, when it runs.
   """
   distinct = tf.debugging.assert_equal(
       tf.size(tf.unique(keys)[0]), tf.size(keys),
       '`keys` must be distinct, found one twice.',
   )
-  # The graphs of TFF's computations run no check that nothing depends on.
+  # Graphs of TFF computations only run checks that results depend on.
   with tf.control_dependencies([] if distinct is None else [distinct]):
     keys = tf.identity(keys)
 
-  def permuted():  # All rows are new: nothing of the table is read.
+  def permuted():  # All rows are new: the table is not read.
     at = tf.math.invert_permutation(keys)
-    # Not by a reshape of the rows: Grappler of TensorFlow 2.14 would conclude
-    # that there are always N keys, and take this branch for any number.
+    # Not by a reshape of the rows: Grappler of TensorFlow 2.14 would infer that
+    # there are always N keys, and use this branch for any number.
     at.set_shape(tf.nest.flatten(table)[0].shape[:1])
     return tf.nest.map_structure(lambda r: tf.gather(r, at), rows)
 

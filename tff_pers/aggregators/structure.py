@@ -1,4 +1,4 @@
-"""One aggregation factory for each field of what the clients send."""
+"""One aggregation factory for each field of the clients' values."""
 
 import collections
 from typing import Mapping, Union
@@ -16,9 +16,9 @@ class StructureFactory(tff.aggregators.WeightedAggregationFactory):
   """Combines the fields of an update by different rules.
 
   `next`: <S@SERVER, {V}@CLIENTS, {weight}@CLIENTS> -> <state=S, result=V',
-  measurements=M>@SERVER, where V, V', S and M have the fields that the factory
-  was made with. All fields get the same weight; an unweighted rule leaves out
-  clients of weight 0 (see `absence`).
+  measurements=M>@SERVER, where V, V', S and M have the fields of the factories.
+  All fields get the same weight; an unweighted rule ignores clients of weight 0
+  (see `absence`).
   """
 
   def __init__(self, factories: Mapping[str, Factory]):
@@ -28,7 +28,7 @@ class StructureFactory(tff.aggregators.WeightedAggregationFactory):
       factories: The rule of every field of the value, weighted or not.
 
     Raises:
-      ValueError: If there is none.
+      ValueError: If there are none.
     """
     if not factories:
       raise ValueError('`factories` must have a field, found none.')

@@ -1,4 +1,4 @@
-"""A robust estimate of a mean where a method needs a sum."""
+"""Turns a robust estimate of a mean into a sum."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,8 +10,8 @@ from tff_pers import tff
 class SumOfMeanFactory(tff.aggregators.WeightedAggregationFactory):
   """Multiplies a mean by the number of clients that are present.
 
-  Robust rules estimate the mean of the honest clients. Where a server adds up
-  what clients send (Scaffold's variates), this is what it takes for the sum.
+  Robust rules estimate the mean of the honest clients. For a server that sums
+  what clients send (Scaffold's variates), this gives an estimate of the sum.
 
   `next`: <S@SERVER, {V}@CLIENTS, {weight}@CLIENTS> -> <state=S, result=V,
   measurements=M>@SERVER with S and M of the inner factory.

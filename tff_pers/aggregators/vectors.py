@@ -1,7 +1,7 @@
-"""Messages of any structure as vectors, in which rules and attackers think.
+"""Messages of any structure as vectors, on which rules and attacks operate.
 
-The floating leaves of a message stand one after the other in one vector of
-their widest dtype; other leaves are left as they are.
+The floating leaves of a message are concatenated into one vector of their
+widest dtype; other leaves are not changed.
 """
 
 from typing import Any, Optional
@@ -13,7 +13,7 @@ from tff_pers import tff
 
 
 def width(message_type: tff.Type) -> Optional[int]:
-  """Returns d, the length of the vector; None if it is not known."""
+  """Returns d, the length of the vector; None if it is unknown."""
   shapes = [leaf.shape for leaf in _floats(message_type)]
   if any(shape is None or None in list(shape) for shape in shapes):
     return None
@@ -53,7 +53,7 @@ def flatten(message: Any, wide: tf.DType) -> tf.Tensor:
 
 
 def unflatten(vector: tf.Tensor, message: Any) -> Any:
-  """Returns `vector` in the structure of `message`, whose shapes it takes."""
+  """Returns `vector` in the structure and shapes of `message`."""
   leaves, start = [], 0
   for leaf in tf.nest.flatten(message):
     if leaf.dtype.is_floating:
@@ -70,8 +70,8 @@ def of_type(vector: tf.Tensor, message_type: tff.Type) -> Any:
       lambda t: tf.TensorSpec(list(t.shape), t.dtype), message_type
   )
   leaves, start = [], 0
-  # In the order of `flatten`, which is not that of the type: `tf.nest` sorts
-  # the fields of a dictionary.
+  # In the order of `flatten`, not of the type, because `tf.nest` sorts the
+  # fields of a dictionary.
   for leaf in tf.nest.flatten(shapes):
     size = leaf.shape.num_elements()
     part = vector[start : start + size]

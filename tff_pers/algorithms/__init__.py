@@ -1,7 +1,7 @@
 """The method families; importing this package registers them.
 
-One folder per paper. Every module is found by itself; its functions `build_*`
-and classes of hyperparameters are names of the package, e.g.
+One folder per paper. Modules are discovered automatically; their functions
+`build_*` and hyperparameter classes are names of the package, such as
 `algorithms.build_perm` and `algorithms.PermHyperparameters`.
 """
 
@@ -10,7 +10,7 @@ from typing import Any, TYPE_CHECKING
 from tff_pers.config import discovery
 
 if TYPE_CHECKING:
-  # Type checkers do not run what is below. The public ones; others are Any.
+  # Type checkers do not run the code below. Public names; others are Any.
   # pylint: disable=useless-import-alias
   from tff_pers.algorithms.fedhm import build_fedhm as build_fedhm
   from tff_pers.algorithms.fedhm import (

@@ -1,13 +1,13 @@
-"""How far the surrogate's minimizer is from the true one, at most.
+"""Bounds on the distance of the surrogate's minimizer to the true one.
 
 With a = min_i lambda_min(Q_i) and b = max_i lambda_max(Q_i), the paper states
 
   ||xtil* - x*|| <= 8 C (sqrt b - sqrt a) / (sqrt b + sqrt a)         (Eq. 15)
 
-in every dimension, and conjectures 2 C in the place of 8 C. Both are false for
-d >= 2: its proof takes ||P_1 (P_1 + P_2)^-1|| <= 1 for positive definite
-matrices, and similarity, from which it concludes that, does not preserve the
-norm. These bounds are valid:
+in every dimension, and conjectures 2 C instead of 8 C. Both are false for d >=
+2: the proof assumes ||P_1 (P_1 + P_2)^-1|| <= 1 for positive definite matrices,
+and derives this from similarity, which does not preserve the norm. These bounds
+are valid:
 
   (V1) `heterogeneity_bound`  any clients
   (V2) `commuting_bound`      A_i with common eigenvectors
@@ -30,8 +30,8 @@ from tff_pers.analysis import surrogate as surrogate_lib
 def delta(kappa0: Any, kappa: Any) -> Any:
   """Returns (sqrt kappa0 - sqrt kappa) / (sqrt kappa0 + sqrt kappa)  (Eq. 17).
 
-  In [0, 1] for 1 <= kappa <= kappa0. It is about the loss of the model before
-  anybody adapts it, not about personalized models.
+  In [0, 1] for 1 <= kappa <= kappa0. It concerns the loss of the model before
+  clients adapt it, not personalized models.
   """
   return np.tanh((np.log(kappa0) - np.log(kappa)) / 4)
 
@@ -39,8 +39,8 @@ def delta(kappa0: Any, kappa: Any) -> Any:
 def delta_of_distortion(distortion: local_updates.LogRange) -> float:
   """Returns (sqrt b - sqrt a) / (sqrt b + sqrt a).
 
-  The same as Eq. 17 where the eigenvalues of Q A rise with those of A, for then
-  b / a = kappa0 / kappa. Elsewhere only this one means a distance.
+  Equal to Eq. 17 if the eigenvalues of Q A increase with those of A, because
+  then b / a = kappa0 / kappa. Otherwise only this one measures a distance.
 
   Args:
     distortion: Range of the logarithms of eigenvalues of Q.
@@ -107,7 +107,7 @@ def paper_bound(
     factor: 8 as printed; 2 as conjectured, and proven for d = 1.
 
   Warns:
-    UserWarning: If d >= 2, and says whether the bound fails here.
+    UserWarning: If d >= 2; says whether the bound fails here.
   """
   federation = surrogate.federation
   bound = factor * federation.radius * delta_of_distortion(
@@ -133,7 +133,7 @@ def table(surrogate: surrogate_lib.Surrogate) -> list[dict[str, Any]]:
   if _common_basis(federation) is not None:
     rows.append(('V2', commuting_bound(surrogate), True))
   with warnings.catch_warnings():
-    warnings.simplefilter('ignore')  # The rows say what the warning would.
+    warnings.simplefilter('ignore')  # The rows replace the warning.
     printed = paper_bound(surrogate)
   if federation.dim == 1:
     rows.append(('V3', scalar_bound(surrogate), True))
@@ -150,8 +150,8 @@ def table(surrogate: surrogate_lib.Surrogate) -> list[dict[str, Any]]:
 
 def _common_basis(federation) -> Optional[np.ndarray]:
   """Returns the common eigenvectors of all A_i, or None."""
-  # Eigenvalues of one matrix may coincide, those of a random combination do so
-  # only where those of all matrices do.
+  # Eigenvalues of one matrix may coincide; those of a random combination only
+  # do if those of all matrices do.
   mix = np.random.default_rng(0).uniform(1, 2, len(federation.hessians))
   basis = np.linalg.eigh(np.tensordot(mix, federation.hessians, 1))[1]
   rotated = basis.T @ federation.hessians @ basis

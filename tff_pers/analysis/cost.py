@@ -1,9 +1,9 @@
-"""What a method costs on a model: parameters, multiply-accumulates, bytes.
+"""Costs of a method on a model: parameters, multiply-accumulates, bytes.
 
-Nothing is trained and no data are read. The method is built for a few clients
-with a stand-in of the model, which has its weights but computes next to
-nothing; what a round reports about its traffic then takes seconds to know, also
-where a round with the model itself would take minutes.
+It trains nothing and reads no data. The method is built for a few clients with
+a stand-in of the model, which has its weights but computes next to nothing; the
+traffic that a round reports is then known in seconds, even if a round with the
+model itself would take minutes.
 """
 
 import collections
@@ -31,12 +31,12 @@ COLUMNS = (
 # The name of the whole model in the column `tier`.
 WHOLE = '1'
 NUM_CLIENTS = 4
-# A round after all warm-ups and first stages of the methods that have them.
+# A round after all warm-ups and first stages.
 LATE_ROUND = 10**6
 
 
 class Traffic(NamedTuple):
-  """Bytes of one round, per client: means over the cohort."""
+  """Bytes of one round per client, means over the cohort."""
 
   down: float
   up: float
@@ -51,9 +51,9 @@ def rows(
   """Returns the rows of `cost.csv` of one method: `COLUMNS`.
 
   One row, of tier '1', or one for each capacity tier of the method. Parameters
-  and MACs are those of the model that a client deploys, MACs of one example
-  going forward (None where they cannot be counted). Bytes are those of a client
-  and round, after all warm-ups, as the round itself reports them.
+  and MACs are those of the model that a client deploys, MACs of one example in
+  the forward pass (None if they cannot be counted). Bytes are per client and
+  round, after all warm-ups, as the round itself reports them.
 
   Args:
     variant: The name of the rows.
@@ -112,7 +112,7 @@ def tiny_task(
 
 
 def num_clients(hyperparameters: Any) -> int:
-  """Returns how many clients a tiny task needs: one in each tier at least."""
+  """Returns the number of clients of a tiny task: at least one per tier."""
   if not hasattr(hyperparameters, 'ratios'):
     return NUM_CLIENTS
   return max(
@@ -121,10 +121,10 @@ def num_clients(hyperparameters: Any) -> int:
 
 
 def stand_in(model: functional.FunctionalModel) -> functional.FunctionalModel:
-  """Returns a model of the same weights, which start at 0.
+  """Returns a model with the same weights, which start at 0.
 
-  It predicts the sum of its weights, whatever x is; within
-  `interception.computing` what `model` predicts.
+  It predicts the sum of its weights for any x; within `interception.computing`
+  it predicts what `model` does.
   """
   spec = model.spec
   outputs = tf.function(model.predict, autograph=False).get_concrete_function(
@@ -136,7 +136,7 @@ def stand_in(model: functional.FunctionalModel) -> functional.FunctionalModel:
     return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), spec)
 
   def predict(weights, x, training, seed):
-    # All weights take part: where a method takes gradients, they exist.
+    # All weights take part, so that their gradients exist.
     total = tf.add_n([tf.reduce_sum(leaf) for leaf in _tensors(weights)])
     constant = tf.nest.map_structure(
         lambda spec: tf.fill(
@@ -153,7 +153,7 @@ def stand_in(model: functional.FunctionalModel) -> functional.FunctionalModel:
 
 
 def count_macs(model: functional.FunctionalModel) -> Optional[int]:
-  """Returns the MACs of one example going forward, None if not countable."""
+  """Returns the MACs of a forward pass of one example, or None."""
   with interception.computing():
     try:
       return macs.total(model)
@@ -166,15 +166,15 @@ def traffic(
     task: task_lib.Task,
     round_num: int = 0,
 ) -> list[Traffic]:
-  """Returns what each client receives and sends in a round, as the round says.
+  """Returns what each client receives and sends, as reported by the round.
 
-  Only what its metrics of traffic are made of is computed, if the runtime
-  leaves out what is not needed, as the fused one does. All clients take part.
+  Only the inputs of the traffic metrics are computed, if the runtime prunes
+  unused results, as the fused one does. All clients take part.
 
   Args:
     process: The method on the task.
     task: The task.
-    round_num: The round; the server state is otherwise the first.
+    round_num: The round; otherwise the server state is the initial one.
   """
   if process.parts is None:
     return _traffic_of_next(process, task, round_num)
@@ -191,7 +191,7 @@ def traffic(
   def work_traffic(messages, client_states, data):
     return tff.federated_map(pick, work(messages, client_states, data))
 
-  # What is sent does not depend on the values of weights, so no round has to be
+  # Traffic does not depend on the values of weights, so no round has to be
   # dispatched.
   message = {**_zeros(message_type), 'round': np.int32(round_num)}
   states = [_zeros(client_type)] * task.num_clients
@@ -200,7 +200,7 @@ def traffic(
 
 
 def _traffic_of_next(process, task, round_num: int) -> list[Traffic]:
-  """Returns the same of a method that has a `next` of its own, the mean."""
+  """Returns mean traffic for a method with its own `next`."""
 
   @tff.tensorflow.computation(
       process.next.type_signature.result['metrics'].member
@@ -259,7 +259,7 @@ def _clients(names, hyperparameters, task) -> list[int]:
 
 
 def _tensors(weights) -> list[Any]:
-  """Returns all tensors in weights, also in products that are not formed."""
+  """Returns all tensors in weights, including those of unformed products."""
   tensors = []
   for leaf in tf.nest.flatten(weights):
     is_sum = isinstance(leaf, low_rank.UpdatedMatrix)

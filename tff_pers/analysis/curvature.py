@@ -1,9 +1,9 @@
 """mu, L and the spread of client optima of a real model, from its data.
 
 The theory is about quadratics. Here each client's loss f_i, with an L2 penalty
-of weights, stands for the quadratic with its Hessian at the common optimum and
-its own optimum. mu and L are extreme eigenvalues by the Lanczos method, from
-products of the Hessian with vectors; optima are found by L-BFGS.
+on the weights, is approximated by the quadratic with its Hessian at the common
+optimum and its own optimum. mu and L are extreme eigenvalues by the Lanczos
+method, from Hessian-vector products; optima are found by L-BFGS.
 
 Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Zachary Charles, Jakub Konecny. AISTATS 2021.
@@ -22,20 +22,20 @@ from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.numerics import distances
 
-# Of residuals, relative to L; errors of eigenvalues are of the order of its
-# square. Products in float32 never come to less than some 1e-6.
+# Relative to L, for residuals; errors of eigenvalues are of the order of its
+# square. Products in float32 never get below about 1e-6.
 _TOLERANCE = 1e-4
 
 
 class Curvature(NamedTuple):
-  """What is measured of clients.
+  """Measurements of clients.
 
   Attributes:
     smallest: lambda_min of each client's Hessian at the common optimum, [N].
     largest: lambda_max, [N].
     distances: ||c_i - mean of all c_i||, [N].
-    distance: ||E[c_i] - x*||, from the mean of client optima, where averaging
-      in one shot ends, to the optimum of the mean loss.
+    distance: ||E[c_i] - x*||, from the mean of client optima, the limit of
+      one-shot averaging, to the optimum of the mean loss.
     start: ||x_0 - x*||, from the initial weights.
   """
 
@@ -64,14 +64,14 @@ class Curvature(NamedTuple):
 
   @property
   def radius(self) -> float:
-    """C, of the ball about the mean of all client optima."""
+    """C, the radius of the ball around the mean of all client optima."""
     return float(self.distances.max())
 
 
 class Losses:
   """Losses of clients as functions of one vector of all weights.
 
-  f_i(w) = mean loss of client i's examples + l2 / 2 ||w||^2, dropout off.
+  f_i(w) = mean loss of client i's examples + l2 / 2 ||w||^2, without dropout.
   """
 
   def __init__(self, model: functional.FunctionalModel, l2: float):
@@ -82,7 +82,7 @@ class Losses:
       l2: Strength of the penalty, >= 0.
     """
     self._model, self._l2 = model, l2
-    # Once, because the model traces its initialization for each of them.
+    # Only once, because the model traces its initialization every time.
     self._spec, self._dtype = model.spec, model.dtype
     vector = tf.TensorSpec([model.num_parameters], self._dtype)
     data = (model.x_spec, model.y_spec)
@@ -155,8 +155,8 @@ def measure(
     model: A model with a convex loss; for others the optima are those that
       L-BFGS finds from the initial weights.
     clients: Dense data of each client, with at least one example.
-    l2: Strength of the penalty that every client's loss has besides; without
-      it, clients whose classes can be separated have no optimum, and mu is 0.
+    l2: Strength of the penalty added to every client's loss; without it,
+      clients with separable classes have no optimum, and mu is 0.
   """
   losses = Losses(model, l2)
   start = losses.start()
@@ -193,7 +193,7 @@ def minimize(
   """Returns the minimizer of `v -> (value, gradient)` by L-BFGS."""
   found = optimize.minimize(
       function, start, jac=True, method='L-BFGS-B',
-      # Until the value is as exact as float32 is; gradients are too noisy.
+      # Until the value has float32 accuracy; gradients are too noisy.
       options=dict(maxiter=2000, maxfun=4000, ftol=1e-12, gtol=1e-7),
   )
   return found.x
@@ -212,16 +212,16 @@ def extreme_eigenvalues(
     operator = linalg.LinearOperator([dim, dim], function, dtype=np.float64)
     return float(linalg.eigsh(
         operator, k=1, which='LA', tol=_TOLERANCE, return_eigenvectors=False,
-        # Always the same start; the default of ARPACK is drawn.
+        # A fixed start; ARPACK's default is random.
         v0=np.random.default_rng(0).normal(size=dim),
     )[0])
 
-  if dim < 3:  # Lanczos needs more eigenvalues than it is asked for.
+  if dim < 3:  # Lanczos needs more dimensions.
     values = np.linalg.eigvalsh(np.array([product(row) for row in np.eye(dim)]))
     return float(values[0]), float(values[-1])
   high = largest(product)
-  # Where the small eigenvalue is a large one, so that the tolerance, which is
-  # relative, is one of L.
+  # Of the shifted matrix, whose large eigenvalue this is, so that the relative
+  # tolerance is relative to L.
   shift = 2 * abs(high) or 1.0
   return shift - largest(lambda v: shift * np.ravel(v) - product(v)), high
 

@@ -1,4 +1,4 @@
-"""Federations of quadratic clients to study: drawn at random, or from data."""
+"""Federations of quadratic clients, random or from data."""
 
 from typing import Sequence
 
@@ -26,18 +26,18 @@ def diagonal(
 def shared_extremes(
     num_clients: int, dim: int, mu: float, L: float, seed: int
 ) -> quadratic.QuadraticFederation:
-  """Returns clients whose extreme eigenvectors are the same.
+  """Returns clients with common extreme eigenvectors.
 
   A_i = diag(L, mu, others), the others log-uniform in [mu, L]; c_i are random
-  unit vectors. Their surrogate is as badly conditioned as a single client's, so
-  that predicted rates can be seen.
+  unit vectors. Their surrogate is as badly conditioned as that of a single
+  client, so that predicted rates can be observed.
 
   Args:
     num_clients: N.
     dim: d >= 2.
     mu: Smallest eigenvalue of every client.
     L: Largest eigenvalue of every client.
-    seed: Of the draws.
+    seed: Seed of the draws.
   """
   rng = np.random.default_rng(seed)
   return diagonal(
@@ -49,7 +49,7 @@ def shared_extremes(
 def rotated(
     num_clients: int, dim: int, mu: float, L: float, seed: int
 ) -> quadratic.QuadraticFederation:
-  """Returns clients as of `shared_extremes`, each randomly rotated."""
+  """Returns clients as in `shared_extremes`, each randomly rotated."""
   rng = np.random.default_rng(seed)
   curvatures = _curvatures(rng, num_clients, dim, mu, L)
   rotations = np.linalg.qr(rng.normal(size=[num_clients, dim, dim]))[0]
@@ -57,7 +57,7 @@ def rotated(
       'nij,nj,nkj->nik', rotations, curvatures, rotations
   )
   return quadratic.QuadraticFederation(
-      # Symmetric up to rounding; exactly so from here on.
+      # Symmetric up to rounding; made exactly symmetric here.
       (hessians + np.swapaxes(hessians, 1, 2)) / 2,
       _unit_vectors(rng, num_clients, dim),
   )
@@ -68,7 +68,7 @@ def linear_regression(
 ) -> quadratic.QuadraticFederation:
   """Returns the clients of a least-squares problem.
 
-  f_i(w) = 1/(2 n_i) ||X_i w - y_i||^2 less its smallest value, with
+  f_i(w) = 1/(2 n_i) ||X_i w - y_i||^2 minus its smallest value, with
   A_i = X_i^T X_i / n_i and c_i the client's own solution.
 
   Args:

@@ -1,14 +1,14 @@
 """Convergence rate against suboptimality: points, curves, and simulations.
 
-A point (rho, Delta) of a method says how fast its server converges (Table 2)
-and how far from the true optimum its clients make it end (Eq. 17); both are in
-[0, 1], and (0, 0) is best. A frontier is what gamma or K trace.
+A point (rho, Delta) of a method states how fast its server converges (Table 2)
+and how far from the true optimum its clients make it converge (Eq. 17); both
+are in [0, 1], and (0, 0) is best. Varying gamma or K traces a frontier.
 
-With these definitions a point depends on a method through kappa alone: for one
-server and kappa0 = L / mu all of them lie on one curve, and differ in how much
-of it they reach. The exception is Theta_K beyond gamma < 1 / (K L + alpha),
-where Delta is that of the distortion (`bounds.delta_of_distortion`) and leaves
-the curve.
+With these definitions a point depends on a method only through kappa: for one
+server and kappa0 = L / mu all points lie on one curve, and methods differ in
+how much of it they reach. The exception is Theta_K beyond gamma < 1 / (K L +
+alpha), where Delta is that of the distortion (`bounds.delta_of_distortion`) and
+leaves the curve.
 
 Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Zachary Charles, Jakub Konecny. AISTATS 2021. Section 5, Appendix D.
@@ -37,7 +37,7 @@ class Point(NamedTuple):
     num_steps: K; for `maml` the steps of adaptation.
     gamma: Client learning rate.
     alpha: Proximal strength.
-    kappa: Condition number that the surrogate loss has at most.
+    kappa: Largest condition number of the surrogate loss.
     rho: Convergence rate per round.
     delta: Suboptimality.
   """
@@ -96,7 +96,7 @@ def point(
     num_steps: K.
     gamma: Client learning rate, < 1 / (L + alpha).
     alpha: Proximal strength.
-    eigenvalues: Those of the one client of a simulation, see
+    eigenvalues: Eigenvalues of the single client of a simulation, see
       `simulated_eigenvalues`; None: the worst in the spectrum.
 
   Raises:
@@ -113,7 +113,7 @@ def point(
     )
   return Point(
       family, server, num_steps, gamma, alpha,
-      # Far beyond the monotone range kappa is larger than any float.
+      # Far beyond the monotone range kappa overflows floats.
       kappa=math.exp(h.width) if h.width < 700 else math.inf,
       rho=float(rates.rate_of_log(h.width, server)),
       delta=bounds.delta_of_distortion(q),
@@ -132,7 +132,7 @@ def sweep(
 ) -> list[Point]:
   """Returns a frontier: points along arrays of K, gamma, alpha.
 
-  Args: as of `point`; numbers or arrays that are broadcast together.
+  Args: as for `point`; numbers or arrays that are broadcast together.
   """
   return [
       point(
@@ -146,8 +146,9 @@ def sweep(
 def curve(kappa0: float, server: str, rho: np.ndarray) -> Any:
   """Returns Delta on the curve of all methods, at the rates `rho`.
 
-  For `heavy_ball` it is (rho0 - rho) / (1 - rho0 rho), rho0 the rate of kappa0:
-  the curve is symmetric, replacing kappa by kappa0 / kappa swaps rho and Delta.
+  For `heavy_ball` it is (rho0 - rho) / (1 - rho0 rho), with rho0 the rate of
+  kappa0: the curve is symmetric, because replacing kappa by kappa0 / kappa
+  swaps rho and Delta.
   """
   return bounds.delta(kappa0, rates.kappa_of_rate(rho, server))
 
@@ -192,8 +193,9 @@ def simulated_eigenvalues(
 ) -> np.ndarray:
   """Returns the eigenvalues of a random client, ascending, float64[dim].
 
-  Of beta1 B^T B + beta2 I, B [dim, dim] standard normal, beta1 and beta2 such
-  that the extremes are mu and L (Section 5). All that matters of the client.
+  They are those of beta1 B^T B + beta2 I, with B [dim, dim] standard normal,
+  beta1 and beta2 such that the extremes are mu and L (Section 5). Nothing else
+  about the client matters.
   """
   b = np.random.default_rng(seed).normal(size=[dim, dim])
   values = np.linalg.eigvalsh(b.T @ b)

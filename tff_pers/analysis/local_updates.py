@@ -1,14 +1,14 @@
-"""The local update of a family, and what it makes of eigenvalues.
+"""The local update of a family, and its effect on eigenvalues.
 
 On a client whose loss is 1/2 (x - c)^T A (x - c), the update of the family
-`LocalUpdate` is Q A (x - c). Q has the eigenvectors of A. To an eigenvalue
-lambda of A belong
+`LocalUpdate` is Q A (x - c). Q has the eigenvectors of A. An eigenvalue lambda
+of A corresponds to the eigenvalues
 
   q(lambda) = sum_k theta_k (1 - gamma (lambda + alpha))^(k-1)  of Q,    (Eq. 6)
   h(lambda) = lambda q(lambda)                                  of Q A.
 
 h is called phi for Theta_{1:K} and psi for Theta_K (Lemma 9). Everything here
-is for eigenvalues between mu and L, of whatever clients.
+holds for eigenvalues between mu and L of any clients.
 
 Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Zachary Charles, Jakub Konecny. AISTATS 2021.
@@ -59,13 +59,13 @@ class LogRange(NamedTuple):
 
   @property
   def width(self) -> float:
-    """Logarithm of the quotient of the two."""
+    """Logarithm of the ratio of the two."""
     return self.high - self.low
 
 
 @dataclasses.dataclass(frozen=True)
 class LocalUpdate:
-  """What clients do in a round.
+  """The work of clients in a round.
 
   Attributes:
     theta: Weights of the local gradients.
@@ -84,7 +84,7 @@ class LocalUpdate:
         raise ValueError(f'`{name}` must be a number >= 0, found {value}.')
 
   def q(self, eigenvalues: Any) -> Any:
-    """Returns eigenvalues of Q, for whatever gamma."""
+    """Returns eigenvalues of Q, for any gamma."""
     return self.theta.q(self._s(eigenvalues))
 
   def log_q(self, eigenvalues: Any) -> Any:
@@ -99,14 +99,14 @@ class LocalUpdate:
     """Checks that Q is positive definite for eigenvalues up to `largest`.
 
     Raises:
-      ValueError: If gamma >= 1 / (L + alpha), where Q may be indefinite
-        (Lemma 1). Gradient descent is stable up to twice as much.
+      ValueError: If gamma >= 1 / (L + alpha), where Q may be indefinite (Lemma
+        1). Gradient descent is stable up to twice as much.
     """
     if self.gamma * (largest + self.alpha) >= 1:
       limit = 1 / (largest + self.alpha)
       raise ValueError(
-          f'`gamma` must be < 1 / (L + alpha) = {limit:.6g} because the'
-          f' surrogate loss may not be convex otherwise, found {self.gamma}.'
+          f'`gamma` must be < 1 / (L + alpha) = {limit:.6g} because otherwise'
+          f' the surrogate loss may not be convex, found {self.gamma}.'
       )
 
   def has_closed_form(self, spectrum: Spectrum) -> bool:
@@ -118,13 +118,13 @@ class LocalUpdate:
     return self.h_range(spectrum) == tuple(ends)
 
   def q_range(self, spectrum: Spectrum) -> LogRange:
-    """Returns the range of q over [mu, L]; q falls in lambda."""
+    """Returns the range of q over [mu, L]; q decreases in lambda."""
     self.check(spectrum.L)
     values = self.log_q(np.array([spectrum.mu, spectrum.L]))
     return LogRange(float(values.min()), float(values.max()))
 
   def h_range(self, spectrum: Spectrum) -> LogRange:
-    """Returns the range of h over [mu, L], also where h turns inside."""
+    """Returns the range of h over [mu, L], also if h is not monotone."""
     self.check(spectrum.L)
     inside = self.theta.turning_points(
         spectrum.mu, spectrum.L, self.gamma, self.alpha

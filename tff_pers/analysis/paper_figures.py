@@ -1,9 +1,9 @@
-"""The figures of the paper's theory, as the numbers in them.
+"""Numbers in the figures of the paper's theory.
 
-All have mu = 1. What the paper does not say is ours: the values of L in Figure
-2, the range of K in Figure 1, one simulated client of 100 dimensions where it
-does not say how many, alpha in {0, 0.5, 1, 5} in Figures 9 and 10 (a caption
-has 10 for 5).
+All have mu = 1. Where the paper is silent the choices are ours: the values of L
+in Figure 2, the range of K in Figure 1, one simulated client of 100 dimensions
+if it does not say how many, alpha in {0, 0.5, 1, 5} in Figures 9 and 10 (a
+caption has 10 instead of 5).
 
 Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Zachary Charles, Jakub Konecny. AISTATS 2021. Section 5, Appendix D.
@@ -19,7 +19,7 @@ from tff_pers.analysis import rates
 
 _MOST_STEPS = 10 ** 6
 _ALPHAS = (0.0, 0.5, 1.0, 5.0)
-_SEED = 0  # Of the simulated clients.
+_SEED = 0  # Seed of the simulated clients.
 COLUMNS = (*frontiers.Point._fields, 'panel', 'curve', 'mu', 'L')
 
 
@@ -28,9 +28,9 @@ class Curve(NamedTuple):
 
   Attributes:
     panel: Title of its panel.
-    label: In the legend.
+    label: Label in the legend.
     L: Largest eigenvalue.
-    points: Along the line.
+    points: Points along the line.
   """
 
   panel: str
@@ -44,7 +44,7 @@ class Figure(NamedTuple):
 
   Attributes:
     summary: What it shows.
-    curves: Computes it.
+    curves: Function that computes it.
   """
 
   summary: str
@@ -94,7 +94,7 @@ def _figure1():
         largest, 'fedavg', 'gd', num_steps=_steps(), gamma=0.01
     ))
   for largest in (5.0, 50.0):
-    # Dense at both ends: kappa moves at small gamma, and 1/L is a limit.
+    # Dense at both ends: kappa changes at small gamma, and 1/L is a limit.
     share = np.concatenate([np.geomspace(1e-5, 0.5, 60), [0.7, 0.9, 0.999999]])
     yield Curve('K = 100, gamma varies', f'L = {largest:g}', largest, _sweep(
         largest, 'fedavg', 'gd', num_steps=100, gamma=share / largest
@@ -156,7 +156,7 @@ def _figure8():
 
 
 def _figure9():
-  # gamma < 1 / (K L + alpha) holds up to a little less than 10^6 steps.
+  # gamma < 1 / (K L + alpha) holds up to slightly fewer than 10^6 steps.
   most = int((1e7 - max(_ALPHAS)) / 10) - 1
   for alpha in _ALPHAS:
     yield Curve('', f'alpha = {alpha:g}', 10.0, _sweep(

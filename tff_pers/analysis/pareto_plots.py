@@ -19,7 +19,7 @@ def plot_curves(
 ) -> str:
   """Plots the panels of a figure side by side.
 
-  Curves of one label have one colour in all panels.
+  Curves with the same label have the same colour in all panels.
 
   Returns:
     The path of the figure, without suffix.
@@ -32,7 +32,7 @@ def plot_curves(
     own = [curve for curve in curves if curve.panel == title]
     for number, curve in enumerate(own):
       color, _ = figures.style(labels.index(curve.label))
-      # Curves may lie on one another: later ones are thinner.
+      # Curves may coincide, so later ones are thinner.
       axis.plot(
           [p.rho for p in curve.points], [p.delta for p in curve.points],
           color=color, lw=6.0 * 0.6 ** number,
@@ -50,12 +50,12 @@ def plot_points(
     name: str,
     title: str = '',
 ) -> str:
-  """Plots points on the curves that all methods lie on, one per server.
+  """Plots points on the curves of all methods, one curve per server.
 
   Args:
     kappa0: Condition number of the true loss.
     points: The points.
-    output_dir: Where the figure goes.
+    output_dir: Folder of the figure.
     name: Its name, without suffix.
     title: Its title.
 
@@ -65,7 +65,7 @@ def plot_points(
   picture, (axis,) = figures.new_figure(5.0, 4.2, 1)
   for number, server in enumerate(rates.SERVERS):
     color, dash = figures.style(number)
-    # Up to the rate of kappa0, where Delta is 0; at 0 is averaging in one shot.
+    # Up to the rate of kappa0, where Delta is 0; rate 0 is one-shot averaging.
     rho = np.linspace(0, float(rates.rate(kappa0, server)), 400)
     own = [point for point in points if point.server == server]
     axis.plot(

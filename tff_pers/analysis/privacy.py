@@ -1,4 +1,4 @@
-"""What differential privacy costs: epsilon of a run, by dp-accounting."""
+"""Differential privacy: epsilon of a run, by dp-accounting."""
 
 import dataclasses
 import functools
@@ -11,16 +11,16 @@ from dp_accounting import rdp
 class Guarantee:
   """Client-level (epsilon, delta) differential privacy of released means.
 
-  It is about one client being replaced by another, which changes a sum of
-  clipped updates by at most twice the clipping norm. Cohorts are drawn without
-  replacement, as programs draw them; if there are any, who trains in a round
-  must be secret.
+  It concerns replacing one client by another, which changes a sum of clipped
+  updates by at most twice the clipping norm. Cohorts are drawn without
+  replacement, as programs draw them; if there are cohorts, the participants of
+  a round must be secret.
 
   Attributes:
-    noise_multiplier: z, the standard deviation of the noise by the clipping
-      norm, > 0.
+    noise_multiplier: z, the standard deviation of the noise divided by the
+      clipping norm, > 0.
     num_clients: N.
-    cohort_size: m, the clients of a round.
+    cohort_size: m, number of clients of a round.
     delta: In (0, 1).
   """
 
@@ -31,7 +31,7 @@ class Guarantee:
 
   @functools.lru_cache(maxsize=None)
   def epsilon(self, rounds: int) -> float:
-    """Returns epsilon after so many rounds, by Renyi differential privacy.
+    """Returns epsilon after `rounds` rounds, by Renyi differential privacy.
 
     Sampling without replacement: Wang, Balle, Kasiviswanathan. Subsampled Renyi
     Differential Privacy and Analytical Moments Accountant. AISTATS 2019,

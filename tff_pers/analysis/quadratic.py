@@ -1,8 +1,8 @@
-"""Clients with quadratic losses, and all that is exact about them.
+"""Clients with quadratic losses, and exact quantities about them.
 
   f_i(x) = 1/2 (x - c_i)^T A_i (x - c_i),   f(x) = E_i[f_i(x)],
 
-the expectation by the weights p_i of the clients. Constants are left out.
+with the expectation over the weights p_i of the clients. Constants are omitted.
 
 Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Zachary Charles, Jakub Konecny. AISTATS 2021.
@@ -24,7 +24,7 @@ class QuadraticFederation:
   Attributes:
     hessians: A, float64[N, d, d], symmetric positive definite.
     optima: c, float64[N, d].
-    weights: p, float64[N], >= 0 with sum 1; None: all the same.
+    weights: p, float64[N], >= 0 with sum 1; None: equal.
   """
 
   hessians: np.ndarray
@@ -108,7 +108,7 @@ class QuadraticFederation:
 
   def mean(self, values: np.ndarray) -> np.ndarray:
     """Returns E_i of [N, ...]."""
-    assert self.weights is not None  # From `__post_init__` on.
+    assert self.weights is not None  # Set by `__post_init__`.
     return np.tensordot(self.weights, values, 1)
 
   def client_losses(self, x: np.ndarray) -> np.ndarray:
@@ -132,17 +132,17 @@ class QuadraticFederation:
   def post_adaptation_loss(
       self, x: np.ndarray, *, num_steps: int, learning_rate: float
   ) -> float:
-    """Returns E f_i after each client's own steps of gradient descent from x.
+    """Returns E f_i after each client's own gradient descent steps from x.
 
     E 1/2 (x - c_i)^T (I - gamma A_i)^(2s) A_i (x - c_i). Its minimizer is the
-    surrogate optimum of Theta_{2s+1} (MAML); nothing else is optimal for s
-    steps of fine-tuning. The trade-off of rho and Delta says nothing about it:
-    that is the loss of the model before anybody adapts it.
+    surrogate optimum of Theta_{2s+1} (MAML), the only optimum for s steps of
+    fine-tuning. It is not part of the trade-off of rho and Delta, which
+    concerns the loss of the model before clients adapt it.
 
     Args:
       x: The common model, float64[d].
       num_steps: s >= 0.
-      learning_rate: gamma of the steps.
+      learning_rate: gamma, step size.
     """
     adapted = self.mapped(
         lambda a: a * (1 - learning_rate * a) ** (2 * num_steps)

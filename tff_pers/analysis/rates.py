@@ -1,4 +1,4 @@
-"""Convergence rates of server optimizers on quadratics, and what attains them.
+"""Convergence rates of server optimizers on quadratics, and their settings.
 
 A surrogate loss whose Hessian has eigenvalues in [mutil, Ltil], kappa = Ltil /
 mutil, is minimized at the rate (Table 2)
@@ -7,11 +7,11 @@ mutil, is minimized at the rate (Table 2)
   nesterov    1 - 2 / sqrt(3 kappa + 1)
   heavy_ball  (sqrt kappa - 1) / (sqrt kappa + 1)
 
-per round: the spectral radius of the server's iteration. The paper states
+per round, the spectral radius of the server's iteration. The paper states
 ||x_T - xtil*|| <= rho^T ||x_0 - xtil*|| for all three. That holds for `gd`.
-With momentum the matrices of the iteration are defective, and the quotient of
-the two sides grows linearly in T: rho is the rate of a long run, and
-`contraction` what holds after T rounds.
+With momentum the matrices of the iteration are defective, and the ratio of the
+two sides grows linearly in T: rho is the asymptotic rate, and `contraction`
+gives what holds after T rounds.
 
 Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Zachary Charles, Jakub Konecny. AISTATS 2021.
@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Eigenvalues that stand for all in [1, kappa]: the extremes of a Chebyshev
-# polynomial, with both ends, where the slowest ones are.
+# Eigenvalues that represent all in [1, kappa]: the extremes of a Chebyshev
+# polynomial and both ends, where the slowest ones are.
 _SHARES = (1 - np.cos(np.linspace(0, np.pi, 65))) / 2
 SERVERS = ('gd', 'nesterov', 'heavy_ball')
 
 
 class ServerStep(NamedTuple):
-  """Hyperparameters of the server, q being the mean of the clients' updates.
+  """Hyperparameters of the server; q is the mean of the clients' updates.
 
     gd          x <- x - eta q
     heavy_ball  m <- beta m + q;  x <- x - eta m
@@ -59,15 +59,15 @@ def rate_of_log(log_kappa: Any, server: str) -> Any:
   # 1 - 2 / sqrt(3 kappa + 1), without its cancellation at kappa near 1.
   root = np.sqrt(3 + np.exp(-log_kappa))
   gain = -3 * np.expm1(-log_kappa)
-  # Of an infinite kappa this is 1 up to rounding.
+  # For infinite kappa this is 1 up to rounding.
   return np.minimum(gain / (root * (root + 2 * np.exp(-log_kappa / 2))), 1.0)
 
 
 def contraction(kappa: Any, server: str, num_rounds: int) -> Any:
-  """Returns the largest quotient ||x_T - xtil*|| / ||x_0 - xtil*||.
+  """Returns the largest ratio ||x_T - xtil*|| / ||x_0 - xtil*||.
 
   It is max |p_T(lambda)| over the eigenvalues in [mutil, Ltil], where p_T is
-  what T steps of `server_step` make of an error of 1.
+  the result of T steps of `server_step` on an error of 1.
 
   Args:
     kappa: Finite numbers >= 1.
@@ -78,7 +78,7 @@ def contraction(kappa: Any, server: str, num_rounds: int) -> Any:
   eta, momentum = server_step(kappa, 1.0, server)
   curvature = eta * (1 + (kappa - 1) * _SHARES)
   beta = np.broadcast_to(momentum, curvature.shape)
-  # Of (p, eta m): m <- beta m + lambda p, then p <- p - eta m, or with
+  # On (p, eta m): m <- beta m + lambda p, then p <- p - eta m, or with
   # Nesterov p - eta (lambda p + beta m).
   after, ahead = 1 - curvature, beta
   if server == 'nesterov':
@@ -87,7 +87,7 @@ def contraction(kappa: Any, server: str, num_rounds: int) -> Any:
   power = np.linalg.matrix_power(
       step.reshape([*beta.shape, 2, 2]), num_rounds
   )
-  # Beyond kappa = 10^16 rounding may let the powers grow.
+  # Beyond kappa = 10^16 rounding may make the powers grow.
   return np.nan_to_num(np.abs(power[..., 0, 0]), nan=np.inf).max(axis=-1)
 
 
@@ -104,7 +104,7 @@ def kappa_of_rate(rho: Any, server: str) -> Any:
 def server_step(
     smoothness: float, strong_convexity: float, server: str
 ) -> ServerStep:
-  """Returns the hyperparameters that attain the rate; the paper prints none.
+  """Returns the hyperparameters that attain the rate; the paper lists none.
 
   Args:
     smoothness: Ltil of the surrogate loss, not L of the true one.

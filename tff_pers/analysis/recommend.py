@@ -1,22 +1,23 @@
-"""What to use for a number of rounds and an accuracy.
+"""Recommends settings for a number of rounds and an accuracy.
 
-After T rounds with the full gradients of all clients the model is expected to
-be
+After T rounds with the full gradients of all clients, the expected distance of
+the model is
 
   c_T (R + 2 C Delta) + 2 C Delta
 
-from the optimum of the true loss. R is the distance from where training starts
-to that optimum, C the radius of a ball with all client optima, c_T what T
-rounds leave of the distance to the surrogate's optimum (`rates.contraction`;
-Corollary 1 has rho^T, which momentum does not keep). 2 C Delta bounds
-the distance of both optima for d = 1, and is a guide for d > 1, where it may be
-exceeded (see `bounds`); so with K > 1 local steps the error is only expected.
-With K = 1 both optima are one, and no error is larger in any dimension.
+from the optimum of the true loss. R is the distance from the initial model to
+that optimum, C the radius of a ball with all client optima, c_T the share of
+the distance to the surrogate's optimum that remains after T rounds
+(`rates.contraction`; Corollary 1 has rho^T, which momentum does not attain).
+2 C Delta bounds the distance of both optima for d = 1, and is a guide for d >
+1, where it may be exceeded (see `bounds`); so with K > 1 local steps the error
+is only expected. With K = 1 both optima coincide, and no error is larger in any
+dimension.
 
-All methods lie on one curve of kappa (see `frontiers`), so the problem has one
-dimension: the best kappa. A proximal term only keeps kappa from being small, so
-alpha = 0 is always best. K and gamma are then chosen to attain kappa with as
-few local steps as a gamma of at most 1 / (2 L) allows.
+All methods lie on one curve of kappa (see `frontiers`), so the problem is
+one-dimensional: find the best kappa. A proximal term only keeps kappa from
+being small, so alpha = 0 is always best. K and gamma are then chosen to attain
+kappa with as few local steps as a gamma of at most 1 / (2 L) allows.
 
 Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Zachary Charles, Jakub Konecny. AISTATS 2021.
@@ -34,9 +35,9 @@ from tff_pers.analysis import rates
 from tff_pers.analysis import surrogate
 from tff_pers.numerics import thetas
 
-# Rounds beyond which nobody is told how many it would take.
+# Largest number of rounds that is reported as needed.
 _MOST_ROUNDS = 10 ** 9
-# Below this kappa more local steps change nothing that matters.
+# Below this kappa more local steps have no relevant effect.
 _LEAST_KAPPA = 1 + 1e-6
 
 
@@ -51,10 +52,10 @@ class Recommendation(NamedTuple):
     server_learning_rate: eta.
     beta: Momentum of the server.
     kappa: Condition number of the surrogate loss.
-    error: Error after the rounds, in units of C: at most that for d = 1 or
-      `num_steps` = 1, else the expected one.
+    error: Error after the rounds, in units of C: an upper bound for d = 1 or
+      `num_steps` = 1, else an expectation.
     rounds_needed: Fewest rounds whose best setting has an `error` of at most
-      the accuracy asked for; None if it takes more than 10^9.
+      the wanted accuracy; None if more than 10^9 are needed.
   """
 
   server: str
@@ -80,9 +81,9 @@ def recommend(
   Args:
     spectrum: mu and L.
     num_rounds: T.
-    accuracy: Error asked for, in units of C, > 0.
-    distance: R / C, from the optimum of the true loss. Local work pays where
-      training starts far outside of the ball of client optima.
+    accuracy: Wanted error, in units of C, > 0.
+    distance: R / C, initial distance to the optimum of the true loss. Local
+      work pays if training starts far outside the ball of client optima.
 
   Raises:
     ValueError: If an argument is not a number > 0 (rounds: an integer >= 1).
@@ -120,7 +121,7 @@ def _best(kappa0, server, num_rounds, distance) -> tuple[float, float]:
   """Returns the kappa with the smallest error, and that error."""
   def error(log_kappa):
     return expected_error(
-        # Rounding must not take kappa beyond kappa0: Delta would be negative.
+        # Rounding must not push kappa above kappa0: Delta would be negative.
         kappa0, np.minimum(np.exp(log_kappa), kappa0), server, num_rounds,
         distance,
     )
@@ -140,7 +141,7 @@ def _best(kappa0, server, num_rounds, distance) -> tuple[float, float]:
 def _attain(
     spectrum: local_updates.Spectrum, kappa: float
 ) -> local_updates.LocalUpdate:
-  """Returns the update of fewest steps, gamma <= 1 / (2 L), that has kappa."""
+  """Returns the update of fewest steps with gamma <= 1 / (2 L) and kappa."""
   largest = 1 / (2 * spectrum.L)
 
   def update(num_steps, gamma=largest):
@@ -154,7 +155,7 @@ def _attain(
 
   if excess(1) <= 1e-12 * kappa:  # kappa0: one step, or all at one point.
     return update(1)
-  # kappa falls in K and in gamma.
+  # kappa decreases in K and in gamma.
   high = 2
   while excess(high) > 0:
     high *= 2
@@ -179,7 +180,7 @@ def _rounds_needed(kappa0, server, accuracy, distance) -> Optional[int]:
     high *= 2
     if high > _MOST_ROUNDS:
       return None
-  low = high // 2  # Not enough; 0 rounds are none.
+  low = high // 2  # Not enough; 0 stands for no rounds.
   while high - low > 1:
     middle = (low + high) // 2
     low, high = (low, middle) if is_enough(middle) else (middle, high)

@@ -24,16 +24,16 @@ from tff_pers.analysis import rates
 
 @dataclasses.dataclass(frozen=True)
 class Surrogate:
-  """ftilde of some clients and a local update.
+  """ftilde of given clients and a local update.
 
-  Three condition numbers, `worst_case_kappa` >= `problem_kappa` >=
-  `condition_number`: of all clients with eigenvalues in [mu, L], of these
-  clients each by itself, of ftilde. Clients whose eigenvectors differ make the
-  last one far smaller than the other two.
+  It has three condition numbers, `worst_case_kappa` >= `problem_kappa` >=
+  `condition_number`: of any clients with eigenvalues in [mu, L], of these
+  clients individually, and of ftilde. If the clients' eigenvectors differ, the
+  last one is far smaller than the other two.
 
   Attributes:
     federation: The clients.
-    update: What they do in a round.
+    update: The local update of a round.
   """
 
   federation: quadratic.QuadraticFederation
@@ -41,7 +41,7 @@ class Surrogate:
 
   @functools.cached_property
   def distortions(self) -> np.ndarray:
-    """Q_i, float64[N, d, d]  (Eq. 6); for whatever gamma."""
+    """Q_i, float64[N, d, d]  (Eq. 6); for any gamma."""
     return self.federation.mapped(self.update.q)
 
   @functools.cached_property
@@ -68,11 +68,11 @@ class Surrogate:
     return float(self.federation.mean(losses))
 
   def client_updates(self, x: np.ndarray) -> np.ndarray:
-    """Returns what clients send, Q_i A_i (x - c_i), float64[N, d]."""
+    """Returns the clients' updates, Q_i A_i (x - c_i), float64[N, d]."""
     return np.einsum('nij,nj->ni', self.hessians, x - self.federation.optima)
 
   def gradient(self, x: np.ndarray) -> np.ndarray:
-    """Returns the gradient of ftilde, the mean of what clients send."""
+    """Returns the gradient of ftilde, the mean of the clients' updates."""
     return self.federation.mean(self.client_updates(x))
 
   @property
@@ -108,7 +108,7 @@ class Surrogate:
 
   @property
   def extremes(self) -> tuple[float, float]:
-    """Smallest and largest eigenvalue of H, which server steps follow."""
+    """Smallest and largest eigenvalue of H, which set server steps."""
     values = np.linalg.eigvalsh(self.hessian)
     return float(values[0]), float(values[-1])
 
@@ -121,7 +121,7 @@ class Surrogate:
   def rounds(
       self, x: np.ndarray, server: str, step: rates.ServerStep
   ) -> Iterator:
-    """Yields x_0 = x, x_1, ...: rounds of all clients without end.
+    """Yields x_0 = x, x_1, ...: endless rounds of all clients.
 
     Args:
       x: Initial model, float64[d].
@@ -143,9 +143,9 @@ def worst_case_kappa(
 ) -> float:
   """Returns the largest kappa over clients with eigenvalues in the spectrum.
 
-  h(L) / h(mu) where h rises: phi(L) / phi(mu) (Eq. 11) and psi(L) / psi(mu)
-  (Eq. 13), attained by a client with A = diag(L, mu). Elsewhere the quotient of
-  the extremes of h over [mu, L]. Infinite if it is beyond the largest float.
+  h(L) / h(mu) if h is increasing: phi(L) / phi(mu) (Eq. 11) and psi(L) /
+  psi(mu) (Eq. 13), attained by a client with A = diag(L, mu). Otherwise the
+  ratio of the extremes of h over [mu, L]. Infinite if it overflows floats.
 
   Raises:
     ValueError: If gamma >= 1 / (L + alpha).

@@ -1,4 +1,4 @@
-"""Byzantine attacks as wrappers of client works and aggregators."""
+"""Byzantine attacks, as wrappers of client works and aggregators."""
 
 from tff_pers.attacks.adaptive import Adaptive
 from tff_pers.attacks.aggregation import attacked

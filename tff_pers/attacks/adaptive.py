@@ -1,4 +1,4 @@
-"""The attack that looks for the worst message against the rule it knows."""
+"""The adaptive attack: searches the worst message against a known rule."""
 
 import dataclasses
 from typing import Any, ClassVar
@@ -18,8 +18,8 @@ class Adaptive(attack.Attack):
   """The worst message against the rule of the server.
 
   Besides the search of `attacks_adaptive` it tries all honest messages, those
-  of `alie`, `ipm` and `sign_flip`, and what each attacker finds by honest work
-  on flipped labels. Where the rule can give no result at all, it is -mu.
+  of `alie`, `ipm` and `sign_flip`, and the honest message of each attacker on
+  flipped labels. If the rule cannot give any result, it is -mu.
   """
 
   name: ClassVar[str] = 'adaptive'
@@ -31,7 +31,7 @@ class Adaptive(attack.Attack):
   ) -> tuple[Any, Any]:
     honest, rule = seen.honest, seen.rule
     attackers = tf.shape(seen.own)[0]
-    # The f that the rule was made with; without one, that of the round.
+    # The f that the rule was made with, or the number of the round.
     num_byzantine = attackers if rule.f < 0 else rule.f
     messages = tf.shape(honest)[0] + attackers
     possible = tf.reduce_all([
@@ -53,7 +53,7 @@ class Adaptive(attack.Attack):
 
 
 def _others(seen: attack.Seen):
-  """Returns float[k, d], the messages to try beside those of the search."""
+  """Returns float[k, d], further messages to try besides the search."""
   honest, attackers = seen.honest, tf.shape(seen.own)[0]
   z = attacks.alie_z(tf.shape(honest)[0] + attackers, attackers)
   made = tf.stack([

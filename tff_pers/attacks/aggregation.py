@@ -23,17 +23,18 @@ def attacked(
 ) -> tff.aggregators.WeightedAggregationFactory:
   """Returns `factory` with clients that attack it.
 
-  A value is `<update=U, byzantine=bool, index=int32>`. What the honest clients
-  send stays as it is. Attackers see the honest messages of the round (those
-  with a weight > 0 and finite), and send what `attack` makes of them; one of
-  weight 0 is absent and sends nothing. Then the server screens: a message that
-  is not finite becomes zeros of weight 0, so that it never reaches the others;
-  robust rules remove it themselves (see `robust.RobustFactory`). What is left
-  goes to `factory`, which draws only then (buckets, noise).
+  A value is `<update=U, byzantine=bool, index=int32>`. Messages of honest
+  clients are not changed. Attackers see the honest messages of the round (those
+  that have a weight > 0 and are finite), and send what `attack` computes from
+  them; an attacker of weight 0 is absent and sends nothing. Then the server
+  screens: a non-finite message becomes zeros of weight 0, so that it never
+  reaches the others; robust rules remove such messages themselves (see
+  `robust.RobustFactory`). The rest goes to `factory`, which makes its random
+  draws (buckets, noise) only then.
 
   `next`: <S@SERVER, {<update, byzantine, index>}@CLIENTS, {W}@CLIENTS> ->
   <state=S, result=R, measurements=M>@SERVER with S = `<inner, seed=int64[2],
-  round=int32, memory>`, where `memory` is what attackers remember. M has the
+  round=int32, memory>`, where `memory` is the state of the attackers. M has the
   fields of the measurements of `factory` (as one field `inner` if they have no
   names) and
 
@@ -43,8 +44,8 @@ def attacked(
 
   Args:
     factory: Any TFF factory.
-    attack: What the Byzantine clients do.
-    rule: What attackers take `factory` for, see `attacks_adaptive.Rule`.
+    attack: The attack of the Byzantine clients.
+    rule: The rule that attackers assume, see `attacks_adaptive.Rule`.
   """
   return _AttackedFactory(absence.leave_out_absent(factory), attack, rule)
 
@@ -63,12 +64,12 @@ class _AttackedFactory(tff.aggregators.WeightedAggregationFactory):
     """Creates the process.
 
     Raises:
-      TypeError: If the update has no floating tensor, or attackers have to see
+      TypeError: If the update has no floating tensor, or attackers need to see
         messages of unknown shapes.
     """
     update_type = value_type['update']
     if not tff.structure.flatten(update_type):
-      # TFF's factories refuse an empty value, in which nothing is attacked.
+      # TFF's factories refuse empty values, and there is nothing to attack.
       inner = nothing.NothingFactory().create(update_type, weight_type)
       return mapped.map_first(computations.build_update(value_type), inner)
     if hasattr(self._inner, 'build_form'):
@@ -94,10 +95,10 @@ class _AttackedFactory(tff.aggregators.WeightedAggregationFactory):
 
 
 def removes_non_finite(process: tff.templates.AggregationProcess) -> bool:
-  """Returns whether robust rules remove, and count, what is not finite.
+  """Returns whether robust rules remove and count non-finite messages.
 
-  They do, also inside of TFF's clipping and zeroing, which let NaN pass, if
-  there is one for every part of a value.
+  They do, also inside TFF's clipping and zeroing, which pass NaN on, if there
+  is a robust rule for every part of a value.
   """
   def is_removed(measured):
     if not isinstance(measured, tff.StructType):
@@ -112,7 +113,7 @@ def removes_non_finite(process: tff.templates.AggregationProcess) -> bool:
 
 
 def _process(inner, start, collect, plan, send):
-  """Returns the attacked process; see the functions that build its lines."""
+  """Returns the attacked process, composed of the given computations."""
   value_type, weight_type, _ = send.type_signature.parameter
   memory_type = start.type_signature.result
   measure = computations.build_measure(
@@ -128,7 +129,7 @@ def _process(inner, start, collect, plan, send):
   )
   def assemble(inner_state, memory):
     return collections.OrderedDict(
-        # First, so that its keys are those of a run without attack.
+        # First, so that its keys equal those of a run without attack.
         inner=inner_state, seed=tf.zeros([2], tf.int64), round=tf.constant(0),
         memory=memory,
     )

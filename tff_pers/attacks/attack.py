@@ -1,4 +1,4 @@
-"""What an attack is, and attacks by name: `parse('ipm[eps=0.1]')`."""
+"""Base class of attacks, and attacks by name: `parse('ipm[eps=0.1]')`."""
 
 import dataclasses
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -11,14 +11,14 @@ from tff_pers.data import brackets
 
 
 class Seen(NamedTuple):
-  """What omniscient attackers see of a round, before its rule draws anything.
+  """What omniscient attackers see in a round, before its rule draws anything.
 
-  Only finite messages of clients that are present are here.
+  It contains only finite messages of clients that are present.
 
   Attributes:
     honest: float[h, d], the honest messages, flattened.
-    indices: int32[h], whose they are.
-    own: float[f, d], what the attackers themselves would send.
+    indices: int32[h], their clients.
+    own: float[f, d], the messages that attackers would send by the protocol.
     rule: The rule of the server, see `attacks_adaptive.Rule`.
   """
 
@@ -32,13 +32,13 @@ class Seen(NamedTuple):
 class Attack:
   """An attack; its fields are its options.
 
-  This one does nothing: attackers follow the protocol.
+  The base class does nothing: attackers follow the protocol.
 
   Attributes:
-    name: As users write it.
+    name: Name as users write it.
     flips_labels: Whether attackers train on flipped labels.
-    is_omniscient: Whether attackers see the messages of all. If so, `plan` gets
-      them, and messages must have a length that is known.
+    is_omniscient: Whether attackers see all messages. If so, `plan` gets them,
+      and messages must have a known length.
     is_silent: Whether attackers send nothing.
   """
 
@@ -51,11 +51,11 @@ class Attack:
     hp.validate(self)
 
   def start(self, dim: Any, dtype: tf.DType) -> Any:
-    """Returns what attackers remember at first, a structure of tensors.
+    """Returns the initial memory of attackers, a structure of tensors.
 
     Args:
-      dim: d, or None if messages have no known length.
-      dtype: Of messages.
+      dim: d, or None if the length of messages is unknown.
+      dtype: Dtype of messages.
     """
     del dim, dtype
     return ()
@@ -66,24 +66,24 @@ class Attack:
     """Returns (memory, plan), once per round for all attackers.
 
     Args:
-      memory: What `start` or the last round returned.
+      memory: Result of `start` or of the last round.
       seen: `Seen`; None without omniscience.
-      key: int64[2], of this round.
+      key: int64[2], key of this round.
 
     Returns:
-      What attackers remember, and a structure of tensors that each of them gets
-      for its message.
+      The memory of attackers, and a structure of tensors that each attacker
+      gets for its message.
     """
     del seen, key
     return memory, ()
 
   def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
-    """Returns what one attacker sends, float[d].
+    """Returns the message of one attacker, float[d].
 
     Args:
       own: float[d], its message by the protocol.
       plan: See `plan`.
-      key: int64[2], of this round and attacker.
+      key: int64[2], key of this round and attacker.
     """
     del plan, key
     return own
@@ -107,13 +107,13 @@ def names() -> list[str]:
 
 
 def parse(text: str) -> Attack:
-  """Returns the attack that `name[option=value,...]` means.
+  """Returns the attack that `name[option=value,...]` names.
 
   Args:
-    text: As users write it.
+    text: The attack as users write it.
 
   Raises:
-    ValueError: If there is none of that name, or an option is wrong.
+    ValueError: If there is no such attack, or an option is bad.
   """
   name, options = brackets.parse(text)
   return brackets.fill(_ATTACKS.get(name)(), options, f'the attack {name}')

@@ -1,4 +1,4 @@
-"""The lines of an attacked aggregation, as TFF computations.
+"""TFF computations of an attacked aggregation.
 
 A value is `<update, byzantine=bool, index=int32>`, see `aggregation.attacked`.
 """
@@ -16,7 +16,7 @@ from tff_pers.core import random
 from tff_pers.core import round_metrics
 from tff_pers import tff
 
-# Messages that collecting is laid out for; more of them are slower.
+# Number of messages that collecting is optimized for; more are slower.
 EXPECTED = 128
 
 
@@ -26,7 +26,7 @@ def build_update(value_type: tff.Type) -> tff.Computation:
 
 
 def build_form(factory: Any, value_type: tff.Type) -> tff.Computation:
-  """Returns (value -> value), with what the server makes of the update."""
+  """Returns (value -> value), with the update in the server's form."""
   form = factory.build_form(value_type['update'])
   return tff.tensorflow.computation(
       lambda value: collections.OrderedDict(
@@ -53,7 +53,7 @@ def check_update(attack: attack_lib.Attack, update_type: tff.Type) -> None:
 def build_start(
     attack: attack_lib.Attack, update_type: tff.Type
 ) -> tff.Computation:
-  """Returns ( -> memory), what attackers remember at first."""
+  """Returns ( -> memory), the initial memory of attackers."""
   return tff.tensorflow.computation(
       lambda: attack.start(
           vectors.width(update_type), vectors.dtype(update_type)
@@ -66,8 +66,8 @@ def build_collect(
 ) -> tff.Computation:
   """Returns ({value}, {weight} -> rows@SERVER), the messages of a round.
 
-  Only those of clients with a weight > 0 that are finite. Without omniscience
-  there is nothing to see, ().
+  Only finite messages of clients with weight > 0 are collected; without
+  omniscience the result is ().
   """
   clients = [
       tff.FederatedType(member, tff.CLIENTS)
@@ -108,7 +108,7 @@ def build_plan(
 ) -> tff.Computation:
   """Returns (seed, round, memory, rows -> <memory, order>).
 
-  An order is what every attacker gets; without omniscience rows are ().
+  The order is passed to every attacker; without omniscience rows are ().
   """
   key_type = tff.TensorType(np.int64, [2])
 
@@ -142,9 +142,9 @@ def build_send(
 ) -> tff.Computation:
   """Returns (value, weight, order -> <update, weight, refused>).
 
-  It is what an attacker sends in the place of its message, and what the server
-  lets in: with `screens` nothing that is not finite. `refused` is int32[1], the
-  index of the client whose message is not, else -1.
+  It replaces the message of an attacker, and screens all messages: with
+  `screens` only finite messages are let in. `refused` is int32[1], the index of
+  a client whose message was not finite, else -1.
   """
   wide = vectors.dtype(value_type['update'])
 
@@ -152,7 +152,7 @@ def build_send(
   def send(value, weight, order):
     own, index = value['update'], value['index']
     present = tf.reduce_any(weight > 0)
-    # Who is absent sends nothing, not even an attack.
+    # An absent client sends nothing, not even an attack.
     attacks = tf.logical_and(value['byzantine'], present)
 
     def bad():
@@ -166,7 +166,7 @@ def build_send(
     if attack.is_silent:
       weight = tf.where(attacks, tf.zeros_like(weight), weight)
     finite = round_metrics.all_finite(update)
-    # Not by the weight alone: 0 times NaN is NaN.
+    # Also zero the update, because 0 times NaN is NaN.
     update, weight = tf.cond(
         tf.logical_or(finite, not screens),
         lambda: (update, weight),
@@ -175,7 +175,7 @@ def build_send(
     is_refused = tf.logical_and(present, tf.logical_not(finite))
     return collections.OrderedDict(
         update=update, weight=weight,
-        # Of one shape, or clients could not be done together.
+        # Of fixed shape, so that clients can be vectorized.
         refused=tf.where(is_refused, index, -1)[None],
     )
 

@@ -1,7 +1,7 @@
 """The data attack: an honest client on flipped labels.
 
-What a client does on flipped labels is the whole local procedure, its personal
-part included.
+The client's whole local procedure runs on flipped labels, including its
+personal part.
 """
 
 import collections
@@ -42,7 +42,7 @@ def flipped_where(
   examples = data['examples']
   if tf.nest.is_nested(examples['y']):
     raise ValueError(
-        'Labels of one output can be flipped, found several outputs. Tip: an'
+        'Labels can only be flipped for one output, found several. Tip: an'
         ' attack on messages.'
     )
   y = tf.cond(

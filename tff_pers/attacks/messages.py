@@ -1,7 +1,7 @@
-"""The attacks by what an attacker sends.
+"""Attacks on the messages that clients send.
 
 mu and std are the mean and the standard deviation of the honest messages of the
-round. Partial personalization 3.4 and baselines 10 have the sources.
+round. For sources see partial personalization 3.4 and baselines 10.
 """
 
 import collections
@@ -63,11 +63,11 @@ class Inf(attack.Attack):
 @attack.register
 @dataclasses.dataclass(frozen=True)
 class Huge(attack.Attack):
-  """A huge number everywhere, but finite: a plain mean does not survive it."""
+  """A huge but finite number everywhere, which ruins a plain mean."""
 
   name: ClassVar[str] = 'huge'
   value: float = hp.field(
-      1e30, 'The number; a float32 ends at 3.4e38.', above=0.0
+      1e30, 'The number; the largest float32 is 3.4e38.', above=0.0
   )
 
   def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
@@ -77,7 +77,7 @@ class Huge(attack.Attack):
 @attack.register
 @dataclasses.dataclass(frozen=True)
 class Silent(attack.Attack):
-  """Nothing at all."""
+  """Sends nothing."""
 
   name: ClassVar[str] = 'silent'
   is_silent: ClassVar[bool] = True
@@ -85,7 +85,7 @@ class Silent(attack.Attack):
 
 @dataclasses.dataclass(frozen=True)
 class _Common(attack.Attack):
-  """An attack in which all attackers send the same."""
+  """An attack in which all attackers send the same message."""
 
   is_omniscient: ClassVar[bool] = True
 
@@ -130,8 +130,8 @@ class Alie(_Common):
 
   name: ClassVar[str] = 'alie'
   z: Union[float, str] = hp.field(
-      'auto', 'Standard deviations off the mean; auto: by the numbers of honest'
-      ' and of Byzantine messages of the round.', auto=True,
+      'auto', 'Number of standard deviations from the mean; auto: from the'
+      ' numbers of honest and Byzantine messages of the round.', auto=True,
   )
 
   def vector(self, seen: attack.Seen) -> tf.Tensor:
@@ -154,11 +154,11 @@ class Noise(attack.Attack):
       minimum=0.0,
   )
   scale: float = hp.field(
-      10.0, 'Standard deviation in units of that of the honest messages, the'
-      ' root mean square over coordinates.', above=0.0, when='std=0',
+      10.0, 'Standard deviation in units of that of the honest messages (root'
+      ' mean square over coordinates).', above=0.0, when='std=0',
   )
 
-  # Other attacks know it by their class.
+  # For other attacks it is a class attribute.
   @property
   def is_omniscient(self) -> bool:  # type: ignore[override]
     """Whether the scale is that of the honest messages."""
@@ -183,15 +183,15 @@ class Noise(attack.Attack):
 class Mimic(_Common):
   """A copy of one honest message, bit for bit.
 
-  Without warm-up it is that of the honest client of the smallest index that is
-  present. With it, that of the client that reaches farthest in the direction of
-  the largest variance, as the first rounds show it; in a round without this
-  client, that of the farthest one of the cohort.
+  Without warm-up it copies the present honest client of smallest index. With
+  warm-up, it copies the client that is farthest in the direction of the largest
+  variance in the first rounds; if this client is absent, the farthest one of
+  the cohort.
   """
 
   name: ClassVar[str] = 'mimic'
   warmup: int = hp.field(
-      0, 'T_w: rounds that look for the client to copy; 0: a fixed one.',
+      0, 'T_w: rounds to find the client to copy; 0: a fixed client.',
       minimum=0,
   )
 

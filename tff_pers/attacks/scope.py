@@ -1,10 +1,10 @@
-"""The scope of an attack: what is built inside it is attacked.
+"""The scope of an attack: methods built inside it are attacked.
 
     with attacks.carried_out(attack, task.byzantine):
       process = method.build(task, hyperparameters)
 
-A program builds the method inside, since it alone knows who is Byzantine: no
-method has to pass that on, and none imports this.
+A program builds the method inside the scope, because only the program knows who
+is Byzantine: methods neither pass this on nor import this module.
 """
 
 import collections
@@ -24,7 +24,7 @@ from tff_pers.numerics import attacks_adaptive
 
 @dataclasses.dataclass(frozen=True)
 class _Threat(interception.Change):
-  """An attack where a method is built: the arguments of `carried_out`."""
+  """The attack on methods being built: the arguments of `carried_out`."""
 
   attack: attack_lib.Attack
   byzantine: Any
@@ -36,7 +36,7 @@ class _Threat(interception.Change):
     return tf.gather(tf.constant(self.byzantine, tf.bool), data['index'])
 
   def data(self, data):
-    """Attackers may flip labels."""
+    """Returns data whose labels attackers may flip."""
     if not self.attack.flips_labels:
       return data
     return labels.flipped_where(
@@ -44,7 +44,7 @@ class _Threat(interception.Change):
     )
 
   def update(self, update, data):
-    """Returns `<update, byzantine, index>`, what an attacked factory takes."""
+    """Returns `<update, byzantine, index>`, as an attacked factory takes."""
     return collections.OrderedDict(
         update=update, byzantine=self._is_byzantine(data), index=data['index']
     )
@@ -61,11 +61,11 @@ def carried_out(
     num_classes: int = 0,
     rule: Any = attacks_adaptive.Mean(),
 ) -> ContextManager[None]:
-  """What is built inside is attacked by its Byzantine clients.
+  """Within the context, built methods are attacked by Byzantine clients.
 
   Args:
     attack: See `attack.parse`; None and the attack `none` change nothing.
-    byzantine: bool[N], who attacks, or None: nobody, and nothing changes.
+    byzantine: bool[N], the attackers, or None: there are none.
     num_classes: C, for attacks that flip labels; 0: a regression.
     rule: The rule of the server, which the adaptive attack knows, see
       `attacks_adaptive.Rule`.

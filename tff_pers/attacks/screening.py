@@ -1,8 +1,8 @@
-"""What arrives at a server is checked before it enters a computation.
+"""Checks messages that arrive at a server before they enter a computation.
 
-Inside of a compiled round TFF's types keep messages of a wrong shape out. Who
-drives a round step by step (`process.Parts`) gets messages from elsewhere, and
-TFF would end the whole round with an error at the first one that does not fit.
+Within a compiled round TFF's types exclude messages of a wrong shape. A program
+that runs a round step by step (`process.Parts`) gets messages from elsewhere,
+and TFF would abort the whole round at the first message that does not fit.
 """
 
 from typing import Any, Mapping, Sequence
@@ -16,21 +16,21 @@ from tff_pers import tff
 def screen(
     outputs: Sequence[Any], output_type: tff.Type
 ) -> tuple[list[Any], list[int]]:
-  """Returns the outputs that `parts.aggregate` takes, and who was refused.
+  """Returns outputs for `parts.aggregate`, and the refused clients.
 
-  An output whose structure, shapes or dtypes are not those of the type, whose
-  update or weight is not finite, or None, becomes zeros: of weight 0, so that
-  its client is absent, and keeps the state it had before.
+  An output that is None, has a wrong structure, shape or dtype, or a non-finite
+  update or weight, becomes zeros of weight 0, so that its client is absent and
+  keeps its previous state.
 
       outputs, refused = screen(
           outputs, parts.work.type_signature.result.member)
 
   Args:
-    outputs: What the clients of a cohort sent, like results of `parts.work`.
+    outputs: Messages of the clients of a cohort, like results of `parts.work`.
     output_type: `<client_state, update, weight, own_metrics, metrics>`.
 
   Returns:
-    The outputs, and the positions in the cohort of those that were refused.
+    The outputs, and the positions in the cohort of those refused.
   """
   kept, refused = [], []
   for position, output in enumerate(outputs):
@@ -42,7 +42,7 @@ def screen(
 
 
 def _is_good(output, output_type) -> bool:
-  """Returns whether an output fits its type, and is finite where it counts."""
+  """Returns whether an output fits its type, with finite update and weight."""
   if not _fits(output, output_type):
     return False
   fields = _fields(output)
@@ -51,7 +51,7 @@ def _is_good(output, output_type) -> bool:
       for name in ('update', 'weight')
   ):
     return False
-  # Types leave open how many rows factors have.
+  # Types do not fix the number of rows of factors.
   update = _fields(fields['update'])
   return 'factors' not in (update or {}) or factor_mean.fits(update)
 
@@ -75,7 +75,7 @@ def _fits(value, expected: tff.Type) -> bool:
 
 
 def _is_finite(value, expected: tff.Type) -> bool:
-  """Returns whether all floating tensors of a value that fits are finite."""
+  """Returns whether all floating tensors of a fitting value are finite."""
   if isinstance(expected, tff.StructType):
     fields = _fields(value)
     return all(

@@ -1,4 +1,4 @@
-"""What happens on a client."""
+"""Computations on clients."""
 
 from tff_pers.client_works.client_work import as_client_work_process
 from tff_pers.client_works.client_work import as_personalized

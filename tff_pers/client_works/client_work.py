@@ -1,9 +1,10 @@
-"""A client work: what happens on a client, written once, used everywhere.
+"""A client work: the computation on a client, written once, used everywhere.
 
 `update` is a plain TensorFlow function of (message, client state, data) that
-visits the data through `fold_batches`; dense data and `tf.data` batches both
-fit. `as_personalized` turns it into a computation over dense data with client
-state; `as_client_work_process` into what `tff.learning.templates` composes.
+visits the data through `fold_batches`; it accepts dense data or `tf.data`
+batches. `as_personalized` turns it into a computation over dense data with
+client state, `as_client_work_process` into a process for
+`tff.learning.templates`.
 """
 
 import collections
@@ -26,17 +27,17 @@ class ClientOutput(NamedTuple):
 
   Attributes:
     client_state: The client's next state; `()` for stateless clients.
-    update: What is sent up; for models, initial minus final weights.
+    update: What is sent to the server; for models, initial minus final weights.
     weight: float32 scalar >= 0, this client's weight in a mean.
     loss: float scalar, mean training loss over the local steps.
     metrics: Further float scalars by name; their means over the cohort, with
       the clients' weights, become metrics of the round.
-    bytes_down: float scalar, the bytes that a deployment would send to this
-      client where that is less than the message, e.g. to a device that trains a
-      part of it; None: those of the message's floats.
+    bytes_down: float scalar, the bytes that a real deployment would send to
+      this client if that is less than the message, e.g. to a device that trains
+      only a part of it; None: the bytes of the message's floats.
     bytes_up: Likewise, what this client would send.
-    witness: Tensors that are finite only if the update is, which need less
-      looking at; None: the update itself.
+    witness: Tensors that are finite only if the update is, but are cheaper to
+      check; None: the update itself.
   """
 
   client_state: Any
@@ -50,12 +51,12 @@ class ClientOutput(NamedTuple):
 
 
 class Summed(NamedTuple):
-  """A client work for servers that do nothing but take the weighted mean.
+  """A client work for servers that only take the weighted mean.
 
   Attributes:
-    update: As that of the work, but the update is of the form that `factory`
-      takes. The form is no matter of a deployment, so it says itself what bytes
-      are sent.
+    update: As that of the work, but the update has the form that `factory`
+      takes. A real deployment would not use this form, so the update itself
+      states the bytes sent.
     factory: Takes the weighted mean of such updates.
   """
 
@@ -70,8 +71,8 @@ class ClientWork:
   Attributes:
     update: `(message, client_state, data) -> ClientOutput`; `message` has the
       fields `seed`, `round` and what the method distributes (`weights`).
-    summed: The same, cheaper where the server takes the weighted mean; None: it
-      is no cheaper.
+    summed: The same work, cheaper if the server takes the weighted mean; None:
+      there is no cheaper form.
   """
 
   update: Callable[[Any, Any, Any], ClientOutput]
@@ -92,10 +93,10 @@ def key(
 ) -> tf.Tensor:
   """Returns the key of (seed, round, client, use), int64[2].
 
-  Use 0 is a method's main line of batches; independent draws take 1, 2, ...
+  Use 0 is a method's main sequence of batches; independent draws take 1, 2, ...
   A `tf.data.Dataset` does not know its client and counts as client 0.
   """
-  # Two datasets thus get equal draws in a round, e.g. of dropout.
+  # Two datasets thus get equal draws in a round, e.g. for dropout.
   index = 0 if isinstance(data, tf.data.Dataset) else data['index']
   return random.key(message['seed'], message['round'], index, use)
 
@@ -183,15 +184,15 @@ def as_client_work_process(
 ) -> tff.learning.templates.ClientWorkProcess:
   """Returns a stateless `work` on `tf.data` batches as TFF's client work.
 
-  The server state is `<seed, round>`, the keys of what is drawn locally. The
-  message is `<seed, round, weights>`; the data type is a sequence of batches
-  `<x, y>`. Measured are `train=<loss, num_non_finite>`: the mean loss, and how
-  many clients were dropped because their result was not finite. These, and
+  The server state is `<seed, round>`, the keys of local draws. The message is
+  `<seed, round, weights>`; the data type is a sequence of batches `<x, y>`. The
+  measurements are `train=<loss, num_non_finite>`: the mean loss, and the number
+  of clients dropped because their result was not finite. These clients, and
   clients without examples, send zeros of weight 0.
 
   Args:
     work: The client work; it keeps no client state.
-    model: What its message's `weights` are the weights of.
+    model: The model of the message's `weights`.
     seed: The run's seed, int64.
 
   Raises:
@@ -217,24 +218,24 @@ def as_client_work_process(
     try:
       return work.update(message, (), dataset)
     except (AttributeError, KeyError, TypeError) as error:
-      # What a data set, the empty client state or the message does not have.
+      # `work` used something that data, client state or message do not have.
       wants_more = isinstance(error, KeyError) or any(
           word in str(error) for word in ('Dataset', 'tuple')
       )
       if not wants_more:
         raise
       raise TypeError(
-          '`work` must need nothing but a message <seed, round, weights> and a'
-          " `tf.data.Dataset` of batches as TFF's client work, found one that"
-          f' fails with {error!r}. Tip: works on dense data or with a client'
-          ' state go into `composition.compose`.'
+        '`work` must need nothing but a message <seed, round, weights> and a'
+        " `tf.data.Dataset` of batches as TFF's client work, found one that"
+        f' fails with {error!r}. Tip: use works on dense data or with a client'
+        ' state in `composition.compose`.'
       ) from error
 
   @tff.tensorflow.computation(
       state_type, tff.to_type(model_weights_type), tff.SequenceType(batch_type)
   )
   def update(state, model_weights, dataset):
-    # TFF's templates distribute the model weights alone; the seed and the round
+    # TFF's templates distribute only the model weights; the seed and the round
     # come from the state of this client work.
     output = work_on(
         collections.OrderedDict(

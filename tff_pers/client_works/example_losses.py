@@ -18,13 +18,13 @@ def compute(
     model: functional.FunctionalModel, models: Any, num_models: int,
     data: Mapping[str, Any],
 ) -> tf.Tensor:
-  """Returns the loss of model c on row s, [rows, C], dropout off, no penalty.
+  """Returns losses of models c on rows s, [rows, C], without dropout, penalty.
 
   Args:
     model: The model.
     models: A table of C models, see `mixtures`.
     num_models: C.
-    data: Dense client data; rows of padding have finite but no useful losses.
+    data: Dense client data; padding rows have finite but meaningless losses.
   """
   dtype = tf.nest.flatten(models)[0].dtype
   num_rows = structures.num_rows(data['examples'])
@@ -40,7 +40,7 @@ def compute(
     ], axis=1)
     return tf.tensor_scatter_nd_update(table, batch.rows[:, None], losses)
 
-  # No draw depends on this seed: no shuffling, and dropout is off.
+  # No draw uses this seed: there is no shuffling and no dropout.
   return fold_rows(
       data, step, tf.zeros([num_rows, num_models], dtype),
       seed=tf.zeros([2], tf.int64), batch_size=_CHUNK, num_epochs=1,
@@ -49,13 +49,13 @@ def compute(
 
 
 class RowBatch(NamedTuple):
-  """A `client_data.Batch` with the rows it was taken from.
+  """A `client_data.Batch` with the row numbers of its examples.
 
   Attributes:
-    x: See there.
-    y: See there.
-    mask: See there.
-    seed: See there.
+    x: See `client_data.Batch`.
+    y: See `client_data.Batch`.
+    mask: See `client_data.Batch`.
+    seed: See `client_data.Batch`.
     rows: int32[batch_size].
   """
 
@@ -69,9 +69,9 @@ class RowBatch(NamedTuple):
 def fold_rows(
     data: Mapping[str, Any], step: Callable[..., Any], init: Any, **options: Any
 ) -> Any:
-  """As `client_data.fold_batches`, the same batches, but of type `RowBatch`.
+  """Works as `client_data.fold_batches`, but with batches of type `RowBatch`.
 
-  So `step` can look up values that belong to an example, by its row.
+  So `step` can look up values that belong to an example by its row.
 
   Args:
     data: Dense client data.
@@ -81,7 +81,7 @@ def fold_rows(
   """
   examples = data['examples']
   rows = tf.range(structures.num_rows(examples))
-  # Batches of row numbers in place of examples. As y, too: a batch has one.
+  # Batches of row numbers replace the examples, also as y, which must exist.
   numbers = collections.OrderedDict(
       data, examples=collections.OrderedDict(x=rows, y=rows)
   )
@@ -106,7 +106,7 @@ def mean_loss(
 ) -> tf.Tensor:
   """Returns f_i of every model without penalty, float[C]; 0 without examples.
 
-  A mean over tokens, or whatever the loss of an example is a mean over.
+  A mean over tokens, or over whatever units an example's loss averages.
 
   Args:
     model: The model.

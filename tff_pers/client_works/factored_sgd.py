@@ -1,19 +1,19 @@
-"""Local SGD in which no client owns a copy of a kernel that its data feed.
+"""Local SGD without a copy per client of kernels that are applied to the data.
 
 Let X be the client's rows, X_t = P_t X those of minibatch t, and D_t the
-gradient of the loss by what the kernel makes of X_t. Plain SGD from W_0 gives
+gradient of the loss with respect to the kernel's output. Plain SGD from W_0 is
 
     W_t = W_0 - X^T U_t,   U_{t+1} = U_t + eta P_t^T D_t,   U_0 = 0
     X_t W_t = P_t (X W_0) - P_t (X X^T) U_t
 
-X W_0 is one product for all steps, and for all clients where they are done
-together; beside it the steps need the Gram matrix X X^T alone, and a single
-step does not need that. The kernel itself is never written. Which kernels: see
-`kernel_factors`.
+X W_0 is one product for all steps, and for all clients if they are vectorized;
+beyond it the steps need only the Gram matrix X X^T, and a single step does not
+even need that. The updated kernel is never written. For the choice of kernels
+see `kernel_factors`.
 
     with factored_sgd.building(max_examples=100) as factors:
       process = method.build(task, hyperparameters)
-    factors.names  # Of the kernels that local SGD holds as factors.
+    factors.names  # Names of kernels held as factors.
 """
 
 import collections
@@ -40,10 +40,10 @@ class Trained(NamedTuple):
   """Weights after local SGD.
 
   Attributes:
-    dense: Those that are held dense, in order.
-    rows: X, floats [R, n] of each kernel that is held as factors.
-    moves: U, floats [R, m] of each: the kernel is W_0 - X^T U.
-    witness: Tensors that are finite only if all of these are, and X^T U. X is
+    dense: Weights that are held dense, in order.
+    rows: X, floats [R, n], for each kernel that is held as factors.
+    moves: U, floats [R, m], for each: the kernel is W_0 - X^T U.
+    witness: Tensors that are finite only if all of these and X^T U are. X is
       not among them: an infinite row has infinite products with all others,
       which make the moves NaN.
   """
@@ -69,9 +69,9 @@ def train_by_factors(
 
   Args:
     model: The model.
-    weights: W_0 and all others, a structure like `model.spec`.
+    weights: W_0 and all other weights, a structure like `model.spec`.
     data: Dense client data.
-    choice: Of `kernel_factors.chosen`, at least one kernel.
+    choice: Result of `kernel_factors.chosen`, with at least one kernel.
     learning_rate: eta, a float or a scalar tensor.
     seed: int64[2] key of the batches.
     batch_size: B.
@@ -82,7 +82,7 @@ def train_by_factors(
       data['num_examples'], tf.shape(x)[0], seed=seed, batch_size=batch_size,
       **budget,
   )
-  # X, and where in it the rows of each batch are.
+  # X, and the positions of each batch's rows in it.
   if choice.visited_only:
     held = tf.gather(x, tf.reshape(rows, [-1]))
     places = tf.reshape(tf.range(tf.size(rows)), tf.shape(rows))
@@ -132,7 +132,7 @@ def train_by_factors(
 
 
 class _Products:
-  """What a kernel makes of the rows of its client, step after step."""
+  """Products of a kernel and its client's rows, step after step."""
 
   def __init__(self, rows, kernel, num_steps):
     self.rows = rows
@@ -146,12 +146,12 @@ class _Products:
     return tf.zeros_like(self._first)
 
   def bound(self, moves):
-    """Returns what no entry of X^T U exceeds: |x| |u| sqrt(R) sqrt(R)."""
+    """Returns a bound on the entries of X^T U: |x| |u| sqrt(R) sqrt(R)."""
     norms = tf.sqrt(self._squares)
     return tf.reduce_sum(norms * tf.reduce_sum(tf.abs(moves), axis=1))
 
   def after(self, moves, places):
-    """Returns X_t W_t, [B, m], for U_t and the places of the batch in X."""
+    """Returns X_t W_t, [B, m], for U_t and the batch's positions in X."""
     return tf.gather(self._first, places) - tf.matmul(
         tf.gather(self._gram, places), moves
     )
@@ -164,7 +164,7 @@ def _gram(rows):
 
 
 def _no_gram(rows):
-  """Returns `_gram` for a single step, which finds no moves: zeros will do."""
+  """Returns zeros for `_gram`: a single step has no earlier moves."""
   number = tf.shape(rows)[0]
   return (
       tf.zeros([number, number], rows.dtype),
@@ -198,10 +198,10 @@ def _gradient(model, batch, positions, dense, products):
 
 
 def _moved(moves, pull, places, learning_rate):
-  """Returns U + eta P^T D: the rows of the batch get theirs."""
+  """Returns U + eta P^T D, which changes the rows of the batch."""
   rate = tf.convert_to_tensor(learning_rate, dtype_hint=pull.dtype)
-  # An example may be in the batch twice, as filler, whose D is zero. A sum of
-  # segments rather than scattered rows: those cannot be vectorized.
+  # A padding example, with D zero, may repeat one of the batch. Segment sums
+  # replace scattered rows, which cannot be vectorized.
   return moves + tf.math.unsorted_segment_sum(
       tf.cast(rate, pull.dtype) * pull, places, tf.shape(moves)[0]
   )
@@ -238,10 +238,10 @@ def update(
 
 
 class Factors(interception.Change):
-  """Local SGD with kernels as factors, wherever it is built inside `building`.
+  """Holds kernels as factors in local SGD that is built inside `building`.
 
   Attributes:
-    names: Of the kernels, in the order in which they were met.
+    names: Names of these kernels, in the order of building.
   """
 
   def __init__(self, max_examples: Optional[int]):
@@ -249,7 +249,7 @@ class Factors(interception.Change):
     self.names: list[str] = []
 
   def local_sgd(self, train: Any, model: Any, local: Any, budget: Any) -> Any:
-    """Returns training with the kernels as factors, where some are chosen."""
+    """Returns training with the chosen kernels (if any) as factors."""
     choice = self._choice(model, local, budget)
     if not choice.positions:
       return train
@@ -265,7 +265,7 @@ class Factors(interception.Change):
     return train_factored
 
   def sgd_work(self, work: Any, sgd: Any) -> Any:
-    """Returns the work, which can send its update as factors."""
+    """Returns client work that can send its update as factors."""
     choice = self._choice(sgd.model, sgd.local, sgd.budget)
     if not choice.positions:
       return work
@@ -301,7 +301,7 @@ class Factors(interception.Change):
 def building(
     max_examples: Optional[int] = None, allowed: bool = True
 ) -> Iterator[Factors]:
-  """What is built inside holds kernels as factors where that is cheaper.
+  """Within the context, methods hold kernels as factors if that is cheaper.
 
   Args:
     max_examples: See `kernel_factors.chosen`.

@@ -1,4 +1,4 @@
-"""Fine-tuners: how a client learns private weights w under frozen global ones.
+"""Fine-tuners: a client learns private weights w with frozen global ones.
 
     w ~ argmin_w f_m(theta, w)
 
@@ -6,9 +6,9 @@ A fine-tuner is a TensorFlow function
 
     (model, w, data, *, learning_rate, seed, **budget) -> w
 
-of the model over the private weights (`Partition.private_model`), where to
-start, and the client's data; step size, key and budget (see `fold_batches`) are
-for those that take minibatch steps.
+of the model over the private weights (`Partition.private_model`), the initial
+private weights, and the client's data; step size, key and budget (see
+`fold_batches`) are for fine-tuners that take minibatch steps.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
@@ -36,7 +36,7 @@ def sgd(local: local_step.LocalStep = local_step.PLAIN) -> FineTuner:
   """Returns Algorithm 2: w <- w - gamma_w grad_w f_m(theta, w; b), tau times.
 
   Args:
-    local: The step. Batches of all examples make it gradient descent.
+    local: The step. With batches of all examples it is gradient descent.
   """
 
   def tune(model, own, data, *, learning_rate, seed, **budget):
@@ -52,12 +52,12 @@ def optimizer(
     tff_optimizer: tff.learning.optimizers.Optimizer,
     local: local_step.LocalStep = local_step.PLAIN,
 ) -> FineTuner:
-  """Returns minibatch steps of an optimizer, which starts anew every time.
+  """Returns minibatch steps of an optimizer, which restarts every time.
 
   Args:
     tff_optimizer: Its own step size is replaced by `learning_rate`.
     local: Clips the gradients and adds the penalty; momentum is the
-      optimizer's.
+    optimizer's.
   """
   rate = tff.learning.optimizers.LEARNING_RATE_KEY
 
@@ -98,13 +98,13 @@ def optimizer(
 def conjugate_gradient() -> FineTuner:
   """Returns `num_steps` iterations of conjugate gradient on all examples.
 
-  For losses that are quadratic in w, f = 1/2 w'Qw - w'c + ..., whose gradient
-  differs from that at the start by Q times the way gone. As many iterations as
-  w has numbers are the exact solution but for rounding.
+  For losses that are quadratic in w, f = 1/2 w'Qw - w'c + ...: the gradient at
+  w differs from the initial one by Q times the displacement. As many iterations
+  as w has numbers give the exact solution up to rounding.
   """
 
   def tune(model, own, data, *, num_steps, seed, **unused):
-    del unused  # It chooses its steps, and takes all examples at once.
+    del unused  # It chooses its step sizes, and uses all examples at once.
     slope, at_start = _quadratic(model, own, data, seed)
     residual = -at_start
 
@@ -129,16 +129,16 @@ def conjugate_gradient() -> FineTuner:
 def exact() -> FineTuner:
   """Returns the exact solution for losses that are quadratic in w.
 
-  w - Q^+ grad_w f_m(theta, w): of all minimizers the one nearest to the start,
-  so w* of the least norm if that is 0. Costs d_w gradients on all examples at
-  once, and d_w^3.
+  It is w - Q^+ grad_w f_m(theta, w): of all minimizers the one nearest to the
+  start, so the one of smallest norm if the start is 0. Costs d_w gradients on
+  all examples at once, and d_w^3.
   """
 
   def tune(model, own, data, *, seed, **unused):
     del unused  # As above.
     slope, at_start = _quadratic(model, own, data, seed)
     hessian = tf.map_fn(slope, tf.eye(tf.size(at_start), dtype=at_start.dtype))
-    # Rounding leaves it slightly unsymmetric.
+    # Rounding leaves it slightly asymmetric.
     hessian = (hessian + tf.transpose(hessian)) / 2
     return _moved(own, -tf.linalg.matvec(tf.linalg.pinv(hessian), at_start))
 
@@ -147,7 +147,7 @@ def exact() -> FineTuner:
 
 def _quadratic(model, own, data, seed):
   """Returns (d -> Q d, the gradient at `own`), vectors of the length of w."""
-  # All examples at once: there are many gradients, and no loop around each.
+  # All examples at once, because there are many gradients: no inner loop.
   batch = client_data.whole_batch(data, seed)
 
   def gradient(weights):
@@ -159,7 +159,7 @@ def _quadratic(model, own, data, seed):
 
 
 def _moved(own, step):
-  """Returns `own` plus a vector that is cut into its leaves."""
+  """Returns `own` plus a vector that is split into its leaves."""
   leaves = tf.nest.flatten(own)
   parts = tf.split(step, [leaf.shape.num_elements() for leaf in leaves])
   return tf.nest.pack_sequence_as(
@@ -180,18 +180,18 @@ def _quotient(a, b):
 def check_quadratic(
     model: functional.FunctionalModel, weights: Any, name: str
 ) -> None:
-  """Checks that the loss is quadratic in the weights, by trying it.
+  """Checks numerically that the loss is quadratic in the weights.
 
   The second difference of the gradient, g(w + 2d) - 2 g(w + d) + g(w), is 0 for
-  quadratics; it is taken on random examples in random directions.
+  quadratics; it is evaluated on random examples in random directions.
 
   Args:
     model: The model.
-    weights: Where to start.
-    name: The hyperparameter that asks for it, for the message.
+    weights: Point at which to check.
+    name: Value of the hyperparameter that needs it, for the message.
 
   Raises:
-    ValueError: If it is not, or there are too many weights to solve for.
+    ValueError: If it is not quadratic, or there are too many weights to solve.
   """
   if name == 'exact' and model.num_parameters > _MOST_SOLVED:
     raise ValueError(
@@ -218,7 +218,7 @@ def check_quadratic(
       for t in (0.0, 1.0, 2.0)
   ]
   size = tf.add_n([tf.norm(x) for x in g])
-  # Rounding in float32 leaves some 1e-6; what is no quadratic, far more.
+  # Rounding in float32 leaves about 1e-6; other losses far more.
   if not tf.norm(g[2] - 2 * g[1] + g[0]) <= 1e-3 * size:
     raise ValueError(
         '`tuner` must be sgd or adam because the loss is not quadratic in'

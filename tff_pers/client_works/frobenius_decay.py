@@ -5,8 +5,8 @@
     other weights: g   <- g + weight_decay w
 
 The first two lines are the gradient of (lambda / 2) ||v u||_F^2 of the unrolled
-kernel, Frobenius decay. It takes the place of the L2 penalty on the factors,
-and is in the gradient before momentum is.
+kernel, Frobenius decay. It replaces the L2 penalty on the factors, and is added
+to the gradient before momentum.
 
 Initialization and Regularization of Factorized Neural Layers.
     Khodak, Tenenholtz, Mackey, Fusi. ICLR 2021.

@@ -1,4 +1,4 @@
-"""Examples that a client holds out of its own training for a while."""
+"""Examples that a client temporarily holds out of its own training."""
 
 import collections
 from typing import Any, Mapping
@@ -16,11 +16,11 @@ def count(size: tf.Tensor, share: float) -> tf.Tensor:
 def split(
     data: Mapping[str, Any], share: float, key: tf.Tensor
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-  """Returns (what a client trains on, what it holds out), at random.
+  """Returns (training examples, held-out examples), split at random.
 
   Args:
     data: Dense client data.
-    share: Of the examples, held out.
+    share: Share of examples to hold out.
     key: int64[2].
   """
   size, capacity = data['num_examples'], structures.num_rows(data['examples'])

@@ -1,14 +1,14 @@
-"""Which kernels local SGD may hold as factors; `factored_sgd` holds them so.
+"""Chooses the kernels that `factored_sgd` holds as factors.
 
-A dense kernel [n, m] that is fed by the data moves in a step of SGD by
-eta X_t^T D: X_t are the rows of the minibatch, D the gradient of the loss by
-the product's result. However many steps there are, it is then W_0 - X^T U,
-with X [R, n] the client's examples, or those that its steps visit if these are
-fewer, and U [R, m] the sums of what the steps add for each. With R below n and
-below m it takes less to keep U than to write a kernel of the client's own.
+A step of SGD changes a dense kernel [n, m] that is applied to the data by
+eta X_t^T D: X_t are the rows of the minibatch, D the gradient of the loss with
+respect to the product. After any number of steps it is W_0 - X^T U, where X
+[R, n] are the client's examples, or those that its steps visit if these are
+fewer, and U [R, m] sums the contributions of the steps to each row. If R is
+below n and m, storing U is cheaper than a kernel per client.
 
-The choice is made when a method is built, from shapes alone, so that it is the
-same in every round and on every runtime. It changes numbers by rounding only.
+The choice is made when a method is built, from shapes only, so that it is the
+same in every round and on every runtime. It changes numbers only by rounding.
 """
 
 from typing import Any, NamedTuple, Optional, Sequence
@@ -18,22 +18,23 @@ import tensorflow as tf
 from tff_pers.models import functional
 from tff_pers.numerics import low_rank
 
-# What leaves the entries of each row as they are, in their order. Anything else
-# might mix rows, move entries, or depend on weights.
+# Operations that keep the entries of each row, in their order. Any other might
+# mix rows, move entries, or depend on weights.
 _KEEPS_ROWS = frozenset({
     'Cast', 'Const', 'ExpandDims', 'Identity', 'Reshape', 'Squeeze',
 })
-# Batches of any other size would do as well; odd, so that no other dimension
-# is likely to be the same.
+# Batches of any other size would also work; odd, so that it is unlikely to
+# equal another dimension.
 _TRIAL_ROWS = 7
 
 
 class Choice(NamedTuple):
-  """What is held as factors.
+  """The kernels held as factors.
 
   Attributes:
-    positions: Of the kernels, in `tf.nest.flatten` of the weights, ascending.
-    visited_only: Whether R counts the rows that the steps visit, not all
+    positions: Positions of the kernels in `tf.nest.flatten` of the weights,
+      ascending.
+    visited_only: Whether R counts only the rows that the steps visit, not all
       examples.
   """
 
@@ -50,19 +51,19 @@ def chosen(
     num_epochs: Optional[int] = None,
     shuffle: bool = True,
 ) -> Choice:
-  """Returns the kernels to hold as factors, maybe none.
+  """Returns the kernels to hold as factors, possibly none.
 
   Args:
     model: The model that is trained by plain gradient steps.
-    max_examples: Most examples of a client; a client with more costs time, not
-      truth. None: not known, and of local epochs it is not known then how many
-      rows they visit.
-    batch_size: See `client_data.fold_batches`, and all that follow.
+    max_examples: Largest number of examples of a client; clients with more are
+      slower, but correct. None: unknown; then the number of rows visited in
+      local epochs is unknown too.
+    batch_size: See `client_data.fold_batches`, also for what follows.
     num_steps: Number of steps.
     num_epochs: Number of passes.
     shuffle: Whether examples are permuted.
   """
-  del num_epochs, shuffle  # However often, and in whatever order.
+  del num_epochs, shuffle  # Neither matters.
   if not batch_size or any(map(tf.is_tensor, (batch_size, num_steps))):
     return Choice(())
   rows, visited_only = max_examples, False
@@ -83,9 +84,9 @@ def names(model: functional.FunctionalModel, choice: Choice) -> list[str]:
 
 def _candidates(model, rows: int) -> list[int]:
   """Returns the positions of dense kernels that are larger than factors."""
-  # A penalty moves the whole kernel, and factors could not follow.
+  # A penalty moves the whole kernel, which factors cannot represent.
   is_plain = model.takes_factors and model.penalty is functional.no_penalty
-  is_plain = is_plain and not model.statistics  # They have steps of their own.
+  is_plain = is_plain and not model.statistics  # Statistics have other steps.
   if not is_plain or model.layers is None or model.frozen is not None:
     return []
   return [
@@ -95,7 +96,7 @@ def _candidates(model, rows: int) -> list[int]:
 
 
 def _fed_by_data(model, positions: Sequence[int]) -> set[int]:
-  """Returns those positions whose kernel meets the rows of x, and once only."""
+  """Returns the positions whose kernel is applied to rows of x, once only."""
   met: dict[int, list] = {position: [] for position in positions}
   found: set[int] = set()
 
@@ -118,8 +119,8 @@ def _fed_by_data(model, positions: Sequence[int]) -> set[int]:
     )
     return seed
 
-  # A function, not a graph of its own: a model may hold tensors of the graph
-  # that is being traced, as one does whose other weights are fixed.
+  # A function, not a separate graph: a model may hold tensors of the graph that
+  # is being traced, e.g. if its other weights are fixed.
   tf.function(trial, autograph=False).get_concrete_function(
       tf.TensorSpec([_TRIAL_ROWS, *model.x_spec.shape[1:]], model.x_spec.dtype),
       tf.TensorSpec([2], tf.int64),
@@ -129,7 +130,7 @@ def _fed_by_data(model, positions: Sequence[int]) -> set[int]:
 
 
 def _are_rows_of(inputs, x) -> bool:
-  """Whether `inputs` are the rows of x, flat and cast at most."""
+  """Whether `inputs` are the rows of x, at most flattened and cast."""
   if inputs.shape.rank != 2 or inputs.shape[0] != _TRIAL_ROWS:
     return False
   entries = x.shape.num_elements()
@@ -147,11 +148,11 @@ def _are_rows_of(inputs, x) -> bool:
 
 
 def rows_of(x: tf.Tensor, kernel: Any) -> tf.Tensor:
-  """Returns the rows that a kernel chosen here meets, [rows, n].
+  """Returns the rows to which a chosen kernel is applied, [rows, n].
 
   Args:
     x: Examples of the model, [rows, ...].
     kernel: The kernel [n, m].
   """
-  # `_are_rows_of` has made sure that the model does just this.
+  # `_are_rows_of` has checked that the model does exactly this.
   return tf.cast(tf.reshape(x, [-1, kernel.shape[0]]), kernel.dtype)

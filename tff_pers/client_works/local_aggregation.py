@@ -1,10 +1,10 @@
-"""Adaptive local aggregation: how much of a received model to take, learned.
+"""Adaptive local aggregation: learns how much of a received model to take.
 
     h = v + (w - v) * W
     W <- clip(W - eta_W grad f_i(h; b) * (w - v), 0, 1)
 
-All products are element by element: v is a client's own part of a model, w what
-it has received of it, W what it learns.
+All products are elementwise: v is a client's own part of a model, w the
+received part, W the learned weights.
 
 FedALA: Adaptive Local Aggregation for Personalized Federated Learning
     Zhang, Hua, Wang, Song, Xue, Ma, Guan. AAAI 2023.
@@ -19,7 +19,7 @@ from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import functional
 
-# W has settled when the losses of so many passes differ by less than this.
+# W has converged when the losses of so many passes differ by less than this.
 _WINDOW, _SPREAD = 10, 0.01
 
 
@@ -46,18 +46,18 @@ def learn(
 ) -> tuple[Any, tf.Tensor]:
   """Returns (W, number of passes over the data in which it was learned).
 
-  There are passes until the standard deviation of the mean losses of the last
-  10 is below 0.01. Where v = w there are none: the gradient of W is 0.
+  Passes continue until the standard deviation of the mean losses of the last 10
+  is below 0.01. If v = w there are none, because the gradient of W is 0.
 
   Args:
-    model: The model of that part of the weights, the rest being constant.
+    model: The model over that part of the weights, the rest being constant.
     own: v.
     received: w.
-    mixing: W, where to start.
+    mixing: Initial W.
     data: Dense client data.
     learning_rate: eta_W.
     batch_size: Examples per minibatch.
-    most_passes: Of passes, int32.
+    most_passes: Maximum number of passes, int32.
     seed: int64[2] key of the minibatches.
   """
   gap = local_sgd.difference(received, own)
@@ -76,7 +76,7 @@ def learn(
     return number + 1, mixing, tf.concat([losses[1:], loss[None]], axis=0)
 
   def goes_on(number, mixing, losses):
-    del mixing  # The losses tell.
+    del mixing  # The losses decide.
     is_settled = (number >= _WINDOW) & (tf.math.reduce_std(losses) < _SPREAD)
     return (number < most_passes) & ~is_settled
 

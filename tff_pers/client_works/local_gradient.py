@@ -1,4 +1,4 @@
-"""The local gradient at one point, and how noisy it is."""
+"""The local gradient at one point, and its noise."""
 
 from typing import Any, Mapping, NamedTuple
 
@@ -34,7 +34,7 @@ def compute(
     model: functional.FunctionalModel, weights: Any, data: Mapping[str, Any], *,
     seed: tf.Tensor, num_rows: int = 0,
 ) -> LocalGradient:
-  """Returns the gradient of f_i at `weights`, dropout off.
+  """Returns the gradient of f_i at `weights`, without dropout.
 
   Args:
     model: The model.
@@ -53,11 +53,12 @@ def compute(
   def add(half, batch):
     """Adds the sums over a batch to one half's (gradient, loss, count, rows).
 
-    The count is that of rows, or of tokens where the loss is a mean over those.
+    The count is the number of rows, or of tokens if the loss averages over
+    those.
     """
     count = model.batch_weight(batch, dtype)
-    # This is the mean loss plus the penalty. Times the rows of the batch, and
-    # in the end over all rows, the penalty counts once.
+    # This is the mean loss plus the penalty. Multiplied by the batch's rows and
+    # finally divided by all rows, the penalty counts once.
     loss, gradient = model.loss_and_gradient(weights, batch, training=False)
     total, total_loss, total_count, rows = half
     total = tf.nest.map_structure(lambda t, g: t + count * g, total, gradient)
@@ -90,13 +91,13 @@ def compute(
 
 
 def _rows(batch, rows):
-  # Gathered: a slice in steps of two takes several times as long.
+  # Gathered, because a strided slice takes several times as long.
   x, y, mask = structures.take((batch.x, batch.y, batch.mask), rows)
   return batch._replace(x=x, y=y, mask=mask)
 
 
 def _variance(a, b):
-  """||g_A - g_B||^2 / (1/n_A + 1/n_B) of two halves; 0 if one is empty."""
+  """Returns ||g_A - g_B||^2 / (1/n_A + 1/n_B); 0 if a half is empty."""
   count_a, count_b = tf.maximum(a[2], 1), tf.maximum(b[2], 1)
   halves = zip(tf.nest.flatten(a[0]), tf.nest.flatten(b[0]))
   distance = tf.add_n([

@@ -10,7 +10,7 @@ from tff_pers.core import interception
 from tff_pers.data import client_data
 from tff_pers.models import functional
 
-descend = local_step.descend  # The servers' step too.
+descend = local_step.descend  # Servers use this step too.
 
 
 def train(
@@ -30,7 +30,7 @@ def train(
 
   Args:
     model: The model.
-    weights: Where to start, a structure like `model.spec`.
+    weights: Initial weights, a structure like `model.spec`.
     data: Dense client data or a dataset of batches.
     learning_rate: Step size, a float or a scalar tensor (PERM scales it by
       `s_i * alpha_i(c)`).
@@ -58,7 +58,7 @@ def train(
 
 
 class Sgd(NamedTuple):
-  """A client work of local SGD in its parts.
+  """The parts of a client work of local SGD.
 
   Attributes:
     model: The model.
@@ -77,12 +77,12 @@ class Sgd(NamedTuple):
 
 def difference(initial: Any, final: Any) -> Any:
   """Returns `initial - final`, leaf by leaf: the update that is sent up."""
-  # Initial minus final is what TFF takes for a gradient: servers subtract it.
+  # TFF treats initial minus final as a gradient: servers subtract it.
   return tf.nest.map_structure(tf.subtract, initial, final)
 
 
 def pulled(gradient: Any, weights: Any, anchor: Any, strength: Any) -> Any:
-  """Returns g + strength (w - anchor): it descends towards the anchor, too.
+  """Returns g + strength (w - anchor), which also pulls towards the anchor.
 
   That is the gradient of f(w) + strength / 2 ||w - anchor||^2.
   """
@@ -144,7 +144,7 @@ def build_adaptation(
 
   Args:
     model: The model.
-    learning_rate: Step size; it follows no schedule, which is made for rounds.
+    learning_rate: Constant step size, because schedules are for rounds.
     local: The step.
     **budget: See `train`.
   """

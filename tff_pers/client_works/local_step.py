@@ -1,4 +1,4 @@
-"""The local step: what every method does with the gradient of a minibatch.
+"""The local step that every method takes with the gradient of a minibatch.
 
     d <- min(1, clip_norm / ||g||) g + weight_decay w
     m <- momentum m + d
@@ -6,13 +6,13 @@
 
 Momentum is the heavy ball, without dampening; m starts at 0 whenever a client
 takes part and is discarded afterwards. Weight decay is the L2 penalty
-weight_decay / 2 ||w||^2 on the objective, as in PyTorch's SGD, and not
-decoupled from the gradient: a method that scales its step (PERM by s_i
-alpha_i(c)) scales the decay too. The norm is that of all tensors of a step,
-before the penalty is added. eta(t) depends on the round alone: `scheduled`.
+weight_decay / 2 ||w||^2 on the objective, as in PyTorch's SGD, not decoupled
+from the gradient: a method that scales its step (PERM by s_i alpha_i(c)) also
+scales the decay. The norm is that of all tensors of a step, before the penalty
+is added. eta(t) depends only on the round, see `scheduled`.
 
-Moving statistics of batch normalization are weights that a batch moves by an
-amount of its own, g in their place: w <- w - g, and none of the rest.
+Moving statistics of batch normalization are weights that a batch moves by its
+own amount, stored in g: w <- w - g, without clipping, decay, momentum or eta.
 
 Some methods of speeding up the convergence of iteration methods (momentum).
     Polyak. USSR Computational Mathematics and Mathematical Physics, 1964.
@@ -34,7 +34,7 @@ from tff_pers.models import functional
 
 
 class Line(NamedTuple):
-  """Weights in training; a method may train several such lines at once.
+  """State of SGD; a method may train several such states at once.
 
   Attributes:
     weights: A structure of tensors.
@@ -62,20 +62,20 @@ class LocalStep:
   statistics: tuple[bool, ...] = ()
 
   def of(self, model: functional.FunctionalModel) -> 'LocalStep':
-    """Returns the step of weights of `model`, which may have statistics."""
+    """Returns the step for weights of `model`, which may have statistics."""
     return dataclasses.replace(self, statistics=model.statistics)
 
   def start(self, weights: Any) -> Line:
-    """Returns the line at the beginning of a client's work."""
+    """Returns the state at the start of a client's work."""
     if not self.momentum:
       return Line(weights, ())
     return Line(weights, tf.nest.map_structure(tf.zeros_like, weights))
 
   def take(self, line: Line, gradient: Any, learning_rate: Any) -> Line:
-    """Returns the line after a step.
+    """Returns the state after a step.
 
     Args:
-      line: Where the gradient was taken.
+      line: State at whose weights the gradient was taken.
       gradient: A structure like the weights.
       learning_rate: eta(t), a float or a scalar tensor.
     """
@@ -83,15 +83,15 @@ class LocalStep:
     return Line(self.moved(line.weights, direction, learning_rate), momentum)
 
   def moved(self, weights: Any, direction: Any, learning_rate: Any) -> Any:
-    """Returns w - eta d; statistics move by d, whatever eta is."""
+    """Returns w - eta d; statistics move by d for every eta."""
     return descend(weights, direction, learning_rate, self.statistics)
 
   def along(self, line: Line, gradient: Any) -> tuple[Any, Any]:
-    """Returns (what a step of size 1 subtracts, the momentum after it)."""
+    """Returns (the change of a step of size 1, the momentum after it)."""
     direction = self.direction(line.weights, gradient)
     if not self.momentum:
       return direction, ()
-    # m <- momentum m + d. Without dampening, a constant d ends up with steps of
+    # m <- momentum m + d. Without dampening, a constant d leads to steps of
     # eta d / (1 - momentum).
     momentum = tf.nest.map_structure(
         lambda m, d: tf.constant(self.momentum, d.dtype) * m + d,
@@ -106,7 +106,7 @@ class LocalStep:
     )
 
   def direction(self, weights: Any, gradient: Any) -> Any:
-    """Returns d: the gradient, clipped, and that of the penalty."""
+    """Returns d: the clipped gradient plus that of the penalty."""
     if self.clip_norm:
       gradient = clip(gradient, self.clip_norm, self.statistics)
     return self.with_statistics(self.penalized(weights, gradient), gradient)
@@ -123,7 +123,7 @@ class LocalStep:
   def start_parts(
       self, parts: Mapping[str, Any], rates: Mapping[str, Any]
   ) -> dict[str, Line]:
-    """Returns the lines of parts that are trained jointly, by name.
+    """Returns the states of parts that are trained jointly, by name.
 
     Args:
       parts: Weights by name.
@@ -143,23 +143,23 @@ class LocalStep:
       unclipped: Sequence[str] = (),
       statistics: Mapping[str, tuple[bool, ...]] = types.MappingProxyType({}),
   ) -> dict[str, Line]:
-    """Returns the lines after a joint step: one norm, a rate for each part.
+    """Returns the states after a joint step: one norm, a rate for each part.
 
-    A frozen part has no gradient (it does not count in the norm either), no
-    momentum and no weight decay.
+    A frozen part has no gradient (and does not count in the norm), no momentum
+    and no weight decay.
 
     Args:
       lines: See `start_parts`.
       gradients: By name, each like its part; all taken at the same point.
       rates: See `start_parts`.
-      undecayed: Parts that are no weights of a model and do not decay.
-      unclipped: Parts whose directions have no scale of their own: they are not
-        shortened, and do not count in the norm.
-      statistics: Of parts with moving statistics which leaves are some.
+      undecayed: Parts that are not weights of a model and do not decay.
+      unclipped: Parts whose directions have their own scale: they are not
+        clipped and do not count in the norm.
+      statistics: For parts with moving statistics, which leaves are statistics.
     """
     moving = [name for name in lines if moves(rates[name])]
-    # Frozen parts leave before the norm is taken, or their gradients would
-    # shorten the steps of the others.
+    # Frozen parts are removed before the norm is taken, because their gradients
+    # would shorten the steps of the others.
     gradients = {name: gradients[name] for name in moving}
     if self.clip_norm:
       clipped = {n: g for n, g in gradients.items() if n not in unclipped}
@@ -172,7 +172,7 @@ class LocalStep:
       )
     after = collections.OrderedDict(lines)
     for name in moving:
-      # Without clip_norm: the joint norm has been limited above.
+      # Without clip_norm, because the joint norm has been clipped above.
       step = LocalStep(
           self.momentum, 0.0 if name in undecayed else self.weight_decay,
           statistics=statistics.get(name, ()),
@@ -206,8 +206,8 @@ def descend(
     statistics: Leaves whose rate is 1; see `LocalStep.statistics`.
   """
   def descend_leaf(w, g):
-    # The hint turns a Python float into w's dtype at once: `tf.cast` alone
-    # would take it through float32 and lose digits in float64.
+    # The dtype hint converts a Python float directly to w's dtype: `tf.cast`
+    # alone would go through float32 and lose digits in float64.
     rate = tf.convert_to_tensor(learning_rate, dtype_hint=w.dtype)
     return w - tf.cast(rate, w.dtype) * g
   moved = tf.nest.map_structure(descend_leaf, weights, gradient)
@@ -217,12 +217,12 @@ def descend(
 def averaged_statistics(
     moved: Any, weights: Any, update: Any, statistics: tuple[bool, ...]
 ) -> Any:
-  """Returns `moved`, whose moving statistics are `weights - update`.
+  """Returns `moved` with moving statistics `weights - update`.
 
   Args:
     moved: Weights after a step of any kind.
-    weights: Those before it.
-    update: What it was made of, e.g. the mean of all clients' updates.
+    weights: Weights before the step.
+    update: Update of the step, e.g. the mean of all clients' updates.
     statistics: See `LocalStep.statistics`.
   """
   return functional.at_statistics(
@@ -232,25 +232,25 @@ def averaged_statistics(
 
 def moves(learning_rate: Any) -> bool:
   """Returns whether a part with this step size is trained: it is not 0."""
-  # A graph cannot know whether a tensor is 0; only the number freezes.
+  # A graph cannot know whether a tensor is 0; only the number 0 freezes.
   return tf.is_tensor(learning_rate) or bool(learning_rate)
 
 
 def clip(
     gradient: Any, limit: float, statistics: tuple[bool, ...] = ()
 ) -> Any:
-  """Returns the gradient, scaled down where its norm exceeds `limit`.
+  """Returns the gradient, scaled down if its norm exceeds `limit`.
 
-  Moving statistics count for nothing in the norm, and stay as they are.
+  Moving statistics are ignored in the norm and not scaled.
 
-  A gradient whose norm is not finite becomes NaN rather than 0, so that the
-  client is counted as not finite and not as one that stands still.
+  A gradient with a non-finite norm becomes NaN, not 0, so that the client
+  counts as not finite, not as one that does not move.
   """
   norm = tf.linalg.global_norm(tf.nest.flatten(
       functional.at_statistics(statistics, tf.zeros_like, gradient)
   ))
   limit = tf.constant(limit, norm.dtype)
-  # limit / limit is exactly 1, so a short gradient stays the same bit for bit.
+  # limit / limit is exactly 1, so a short gradient stays bit-identical.
   scale = tf.where(
       tf.math.is_finite(norm), limit / tf.maximum(norm, limit),
       tf.constant(math.nan, norm.dtype),
@@ -280,13 +280,13 @@ def scheduled(
   Args:
     hyperparameters: A `hyperparameters.LocalTraining`.
     message: Has the field `round`.
-    learning_rate: Step size of round 0; a rate of 0 is returned as it is.
+    learning_rate: Step size of round 0; a rate of 0 is returned unchanged.
   """
   kind = hyperparameters.learning_rate_schedule
   if kind == 'constant' or not moves(learning_rate):
     return learning_rate
   rounds = hyperparameters.schedule_rounds()
-  # In float64 to the end; `descend` casts the rate to the weights' dtype.
+  # In float64; `descend` casts the rate to the weights' dtype.
   t = tf.cast(message['round'], tf.float64)
   decay = tf.constant(hyperparameters.learning_rate_decay, tf.float64)
   if kind == 'cosine':
@@ -296,7 +296,7 @@ def scheduled(
     factor = decay ** (t / rounds[0])
   elif kind == 'linear':
     left = rounds[0] - tf.minimum(t, rounds[0] - 1.0)
-    # A schedule of less than ten rounds has no warm-up.
+    # A schedule of fewer than ten rounds has no warm-up.
     factor = tf.minimum(
         tf.minimum((t + 1) / (rounds[0] / 10), left / (0.9 * rounds[0])), 1.0
     )

@@ -5,9 +5,9 @@
       x_{k+1} = x_k - gamma g_k
     send sum_k theta_k g_k
 
-What is sent are gradients, with that of the proximal term in them: neither
-their mean nor a difference of models. So gamma, the rate of the clients, may be
-0, and the rate eta of the server does not depend on it.
+Clients send gradients, including that of the proximal term: neither their mean
+nor a difference of models. So gamma, the step size of the clients, may be 0,
+and the step size eta of the server does not depend on it.
 
 Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Charles, Konecny. AISTATS 2021. https://arxiv.org/abs/2103.05032
@@ -30,7 +30,7 @@ Rate = Union[float, Callable[[Any], Any]]
 
 
 class Path(NamedTuple):
-  """Where a client has been.
+  """The result of a client's local steps.
 
   Attributes:
     total: sum_k theta_k g_k, a structure like the weights.
@@ -55,11 +55,11 @@ def walk(
     local: local_step.LocalStep = local_step.PLAIN,
     **budget: Any,
 ) -> Path:
-  """Walks from `x` and returns what has been collected on the way.
+  """Takes local steps from `x` and returns their summary.
 
-  `local` may clip g_k, add weight decay, or give the steps momentum. Then what
-  is summed up is the direction d_k of each step, x_{k+1} = x_k - gamma d_k, so
-  that gamma times the sum of all is x - x_{K+1} whatever the step.
+  `local` may clip g_k, add weight decay, or give the steps momentum. Then the
+  sum is over the direction d_k of each step, x_{k+1} = x_k - gamma d_k, so that
+  gamma times the sum of all is always x - x_{K+1}.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -68,9 +68,9 @@ def walk(
     data: Dense client data or a dataset of batches.
     gamma: Rate >= 0, a float or a scalar tensor.
     seed: int64[2] key of the batches.
-    theta: Weights of the gradients, which say how many steps there are, too, so
-      that none of them stands at the end as a zero (`numerics.thetas`). None:
-      all weights are 1, as many steps as `budget` says.
+    theta: Weights of the gradients, whose number is the number of steps; the
+      last one is not zero (`numerics.thetas`). None: all weights are 1, with as
+      many steps as `budget` says.
     alpha: Strength >= 0 of the proximal term alpha / 2 ||x_k - x||^2.
     local: The step.
     **budget: `batch_size`; without `theta` also `num_steps` or `num_epochs`,
@@ -161,12 +161,12 @@ def build_local_update(
 def as_output(
     message: Mapping[str, Any], client_state: Any, path: Path, weight: tf.Tensor
 ) -> client_work.ClientOutput:
-  """Returns what a client sends after its walk, and how far it went.
+  """Returns what a client sends after its steps, and how far it moved.
 
   Args:
-    message: What the client received.
+    message: The message that the client received.
     client_state: Its next state.
-    path: Its walk.
+    path: Result of its steps.
     weight: Its weight in the mean.
   """
   way = local_sgd.difference(message['weights'], path.final)

@@ -5,8 +5,8 @@
     send  d/dx [ f_i(x_{J+1}; b) + alpha / 2 ||x_{J+1} - a||^2 ]
 
 S_1, ..., S_J and b are drawn independently. On quadratics with full batches and
-alpha = 0 it is (I - gamma A)^(2J) A (x - c): gradient 2J + 1 of the path of
-local steps, which is Theta_{2J+1} of the local update methods.
+alpha = 0 the result is (I - gamma A)^(2J) A (x - c): gradient 2J + 1 on the
+path of local steps, which is Theta_{2J+1} of the local update methods.
 
 Model-Agnostic Meta-Learning for Fast Adaptation of Deep Networks
     Finn, Abbeel, Levine. ICML 2017.
@@ -56,28 +56,28 @@ def meta_gradient(
       (M^2 A + alpha (M - I)^2) (x - c)
 
   with M = R^J + alpha (A + alpha I)^(-1) (I - R^J). The first is Theta_{2J+1}
-  with that alpha, and so the one that theory speaks of.
+  with that alpha, the case that the theory covers.
 
   Args:
     model: The model; f_i is its mean loss over a batch.
     x: The model received.
-    support: The batches S_1, ..., S_J; a step of the client for each.
+    support: The batches S_1, ..., S_J, one for each step of the client.
     query: The batch of the outer loss.
-    gamma: Rate of the steps.
+    gamma: Step size.
     alpha: Strength of the proximal term, in the steps and in the outer loss.
-    stop_gradient_anchor: Whether the anchor a is a constant; else it is x.
-    proximal_outer: Whether the outer loss has the proximal term.
+    stop_gradient_anchor: Whether the anchor a is a constant, not x.
+    proximal_outer: Whether the outer loss includes the proximal term.
   """
   with tf.GradientTape() as tape:
-    # The weights are tensors; a tape watches only variables by itself.
+    # The weights are tensors; a tape only watches variables automatically.
     tape.watch(x)
     anchor = x
     if stop_gradient_anchor:
       anchor = tf.nest.map_structure(tf.stop_gradient, x)
     adapted = x
     for batch in support:
-      # Inside the tape: `loss_and_gradient` is differentiated once more, which
-      # gives products with the Hessian.
+      # Inside the tape, because `loss_and_gradient` is differentiated again,
+      # which gives products with the Hessian.
       _, gradient = model.loss_and_gradient(adapted, batch)
       if alpha:
         gradient = local_sgd.pulled(gradient, adapted, anchor, alpha)
@@ -90,7 +90,7 @@ def meta_gradient(
   gradient = tape.gradient(
       objective, x, unconnected_gradients=tf.UnconnectedGradients.ZERO
   )
-  # That of an embedding is an `IndexedSlices`.
+  # The gradient of an embedding is an `IndexedSlices`.
   gradient = tf.nest.map_structure(tf.convert_to_tensor, gradient)
   return gradient, adapted, loss
 
@@ -106,8 +106,8 @@ def build_maml_work(
 ) -> client_work.ClientWork:
   """Returns the client work: the update is the gradient through J steps.
 
-  The reported loss is that of the adapted model, f_i(x_{J+1}; b). The steps are
-  J copies of a step in the graph, since each is differentiated: J is a few.
+  The reported loss is that of the adapted model, f_i(x_{J+1}; b). The graph
+  contains J copies of a step, since each is differentiated, so J must be small.
 
   Args:
     model: The model.
@@ -115,7 +115,7 @@ def build_maml_work(
     gamma: Rate of the steps.
     batch_size: Examples per batch.
     client_weighting: See `client_work.client_weight`.
-    **options: Of `meta_gradient`.
+    **options: Options of `meta_gradient`.
   """
   uses = [*support_uses(num_adaptation_steps), _QUERY]
 

@@ -1,4 +1,4 @@
-"""What a client remembers of its examples, and how far it trusts that.
+"""A client's store of examples, and its weight in predictions.
 
 Personalized Federated Learning through Local Memorization (kNN-Per)
     Marfoq, Neglia, Kameni, Vidal. ICML 2022.
@@ -15,7 +15,7 @@ from tff_pers.data import client_data
 from tff_pers.models import neighbours as neighbours_lib
 
 _GRID = tuple(tenth / 10 for tenth in range(11))  # Values of lambda.
-_ROWS = 256  # Whose features are computed at once.
+_ROWS = 256  # Rows whose features are computed at once.
 
 
 def build_store(
@@ -53,12 +53,12 @@ def best_mixing(
     neighbours: neighbours_lib.Neighbours, weights: Any,
     store: Mapping[str, tf.Tensor], data: Mapping[str, Any],
 ) -> tf.Tensor:
-  """Returns lambda_i: the smallest mean loss, the smaller lambda of equal ones.
+  """Returns lambda_i of the smallest mean loss; of ties, the smallest lambda.
 
   Args:
-    neighbours: What is mixed with the model.
+    neighbours: The neighbour predictor to mix with the model.
     weights: w.
-    store: Of examples that are not in `data`.
+    store: A store of examples that are not in `data`.
     data: Dense client data; without examples lambda_i is 0.
   """
   model = neighbours.layer.model

@@ -1,6 +1,6 @@
 """Products with the Hessian of a client's loss, for meta-learning.
 
-Never the Hessian itself: a product costs one or two gradients.
+The Hessian itself is never formed: a product costs one or two gradients.
 """
 
 from typing import Any
@@ -21,14 +21,14 @@ def hessian_product(
 
   Args:
     model: The model; f is its mean loss over the batch.
-    weights: Where, a structure like `model.spec`.
+    weights: Point of evaluation, a structure like `model.spec`.
     batch: A `client_data.Batch`.
     vector: A structure like `weights`.
   """
   with tf.GradientTape() as tape:
     tape.watch(weights)
     _, gradient = model.loss_and_gradient(weights, batch)
-    # d/dw <grad f(w), v> is Hess f(w) v as long as v is held constant.
+    # d/dw <grad f(w), v> is Hess f(w) v if v is held constant.
     along = tf.add_n([
         tf.reduce_sum(g * tf.stop_gradient(v))
         for g, v in zip(tf.nest.flatten(gradient), tf.nest.flatten(vector))
@@ -41,7 +41,7 @@ def hessian_product(
 def hessian_free_product(
     model: functional.FunctionalModel, weights: Any, batch: Any, vector: Any
 ) -> Any:
-  """Returns about Hess f(weights; batch) vector, from two gradients.
+  """Returns approximately Hess f(weights; batch) vector, from two gradients.
 
     ( grad f(weights + e vector) - grad f(weights - e vector) ) / (2 e)
 
@@ -51,7 +51,7 @@ def hessian_free_product(
   leaves = tf.nest.flatten(vector)
   norm = tf.linalg.global_norm(leaves)
   floor = tf.constant(1e-12, norm.dtype)
-  # The length of the step in the weights is e0 however long the vector is.
+  # The step in the weights has length e0 for every length of the vector.
   e = tf.constant(_RELATIVE_STEP[norm.dtype], norm.dtype) / tf.maximum(
       norm, floor
   )

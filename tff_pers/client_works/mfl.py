@@ -2,8 +2,8 @@
 
     min over u, {a_c}, pi in the simplex of  sum_c pi_c f(u, a_c)   (MFL-WS)
 
-The algorithm that FLoRAL's theory analyses: C models, each with its own
-forward pass, and a router that is the exponential weights of their losses.
+This is the algorithm that FLoRAL's theory analyses: C models, each with its own
+forward pass, and a router given by the exponential weights of their losses.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
     FLoRAL, Sections 3 and 4, Appendix C.
@@ -37,15 +37,15 @@ def train(
     u   <- u   - eta sum_c pi_c grad_u f(u, a_c; b)
     a_c <- a_c - eta_lora grad_a f(u, a_c; b)           for every c
 
-  An adaptor moves whatever pi_c is; pi_c counts when adaptors are averaged. The
-  loss is sum_c pi_c f(u, a_c; b).
+  An adaptor's step does not depend on pi_c; pi_c counts when adaptors are
+  averaged. The loss is sum_c pi_c f(u, a_c; b).
 
   Args:
     adapted: An `adaptors.AdaptedModel`, C >= 1.
     pi: float[C], fixed.
-    weights: <adaptors, base>, where to start.
+    weights: Initial <adaptors, base>.
     data: Dense client data or a dataset of batches.
-    rates: Step sizes; that of the router has no effect.
+    rates: Step sizes; the router's has no effect.
     seed: int64[2] key of the batches.
     precondition: See `router_training.train`.
     local: The step.
@@ -64,8 +64,8 @@ def train(
       loss = tf.reduce_sum(pi * losses)
     zero = tf.UnconnectedGradients.ZERO
     g_base = tape.gradient(loss, w['base'], unconnected_gradients=zero)
-    # The gradient of the sum of losses. Adaptor c is in the loss of model c
-    # alone, so this is grad_a f(u, a_c; b), without the factor pi_c.
+    # The gradient of the sum of losses. Adaptor c occurs only in the loss of
+    # model c, so this is grad_a f(u, a_c; b), without the factor pi_c.
     g_adaptors = tape.gradient(
         losses, w['adaptors'], unconnected_gradients=zero
     )
@@ -91,13 +91,13 @@ def exponential_router(
   """Returns logits -rate * f(u, a_c) of pi_c ~ exp(-rate f(u, a_c)).
 
   Their softmax minimizes sum_c pi_c f(u, a_c) + sum_c pi_c log(pi_c) / rate
-  over the simplex (Eq. 34). The paper's rate decays as eta_t; a constant one
-  keeps the router from flattening back.
+  over the simplex (Eq. 34). The paper's rate decays like eta_t; a constant one
+  keeps the router from becoming uniform again.
 
   Args:
     adapted: An `adaptors.AdaptedModel`.
     weights: <adaptors, base>.
-    data: Dense client data or a dataset of batches; all of it, dropout off.
+    data: Dense client data or a dataset of batches; all are used, no dropout.
     rate: > 0, constant.
   """
   dtype = adapted.base.dtype
@@ -106,7 +106,7 @@ def exponential_router(
       lambda batch: model_losses(adapted, weights, batch, training=False),
       data, tf.zeros([adapted.num_adaptors], dtype),
   )
-  # Logits and not exp, which underflows; softmax does not.
+  # Logits, because exp would underflow; softmax does not.
   return -tf.constant(rate, dtype) * losses
 
 

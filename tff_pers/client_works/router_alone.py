@@ -1,7 +1,7 @@
-"""A client's router learned alone, in full-batch steps; all else is frozen.
+"""Learns a client's router in full-batch steps with all else frozen.
 
-Clients that keep no router, or have none yet, find one so: before their local
-steps, and for what they deploy. See `router_training` for joint training.
+Clients that keep no router, or have none yet, find one this way before their
+local steps and for deployment. See `router_training` for joint training.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
     FLoRAL, Algorithm 1.
@@ -18,8 +18,8 @@ from tff_pers.data import client_data
 from tff_pers.models import adaptors
 from tff_pers.models import functional
 
-# Rows per pass of full gradients. It bounds the memory; a mean over all rows
-# does not depend on it.
+# Rows per pass of full gradients. It bounds the memory and does not change a
+# mean over all rows.
 _CHUNK = 256
 
 
@@ -27,11 +27,11 @@ def learn_router(
     adapted: adaptors.AdaptedModel, logits: tf.Tensor, weights: Any,
     data: Mapping[str, Any], **options: Any,
 ) -> tf.Tensor:
-  """Returns a FLoRAL client's logits, learned alone: see `learn_logits`.
+  """Returns a FLoRAL client's logits learned by `learn_logits`.
 
   Args:
     adapted: An `adaptors.AdaptedModel`.
-    logits: float[C], where to start.
+    logits: float[C], initial logits.
     weights: <adaptors, base>, frozen.
     data: Dense client data or a dataset of batches.
     **options: See `learn_logits`.
@@ -50,13 +50,13 @@ def learn_logits(
     logits: tf.Tensor, data: Mapping[str, Any], *, num_steps: int,
     learning_rate: float, router_step: str = 'gradient',
 ) -> tf.Tensor:
-  """Returns logits after full-batch descent; all else is frozen.
+  """Returns logits after full-batch gradient descent with all else frozen.
 
   Args:
-    model: The model that is mixed; says how much a batch counts.
-    loss: `(pi, Batch) -> scalar`, the mean loss of a mixture, dropout off.
-    logits: float[C], where to start.
-    data: Dense client data or a dataset of batches; all of it in every step.
+    model: The mixed model; it determines the weight of a batch.
+    loss: `(pi, Batch) -> scalar`, the mean loss of a mixture, without dropout.
+    logits: float[C], initial logits.
+    data: Dense client data or a dataset of batches, all used in every step.
     num_steps: Steps, an int or an int32 scalar; 0 returns `logits`.
     learning_rate: Step size.
     router_step: See `router_training.train`.
@@ -77,7 +77,7 @@ def learn_logits(
       g_theta = router_training.scale_free(g_theta, pi)
     return t + 1, local_sgd.descend(theta, g_theta, learning_rate)
 
-  # A loop of TensorFlow, since the number of steps may depend on the client.
+  # A TensorFlow loop, because the number of steps may depend on the client.
   return tf.while_loop(
       lambda t, _: t < num_steps, body, (tf.constant(0), logits)
   )[1]
@@ -90,15 +90,15 @@ def full_mean(
   """Returns the mean of `value(batch)` over all of a client's examples.
 
   Args:
-    model: The model, which says how much a batch counts.
-    value: `(Batch) -> tensor`, a mean as the model's loss of the batch.
+    model: The model, which determines the weight of a batch.
+    value: `(Batch) -> tensor`, a mean like the model's loss of the batch.
     data: Dense client data or a dataset of batches.
     zero: Zeros like a value; the result without examples.
   """
 
   def add(sums, batch):
     total, count = sums
-    # Weighted by its rows or tokens: the last batch may be short.
+    # Weighted by rows or tokens, because the last batch may be short.
     weight = model.batch_weight(batch, zero.dtype)
     return total + weight * value(batch), count + weight
 

@@ -1,8 +1,8 @@
 """Joint SGD of a client's router, the base model and the adaptors.
 
-The client runs one model, base + sum_c pi_c adaptor_c, and descends in all
-three at once. A router is what a `mix` function turns into the weights of the
-adaptors: logits, or those weights themselves if they are known.
+The client uses the model base + sum_c pi_c adaptor_c and descends in all three
+at once. A `mix` function turns a router into the weights of the adaptors: from
+logits, or from these weights themselves if they are known.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
     FLoRAL, Algorithm 1.
@@ -19,9 +19,9 @@ from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
 
-_NOISE_USE = -1  # Keeps the router's noise apart from a step's other draws.
-# Slopes of the loss below this are noise rather than a preference for an
-# adaptor: towards it a step without a scale shrinks to 0.
+_NOISE_USE = -1  # Separates the noise from a step's other draws.
+# Slopes of the loss below this are noise, not a preference for an adaptor: for
+# smaller slopes the scale-free step shrinks to 0.
 _FLAT = 1e-3
 
 
@@ -56,14 +56,14 @@ def build_softmax_mix(
 
   Args:
     noise: Size of the exploration noise, >= 0.
-    minimum: Lower bound of every weight; the others stay as they are, and no
-      gradient flows to a bounded one.
+    minimum: Lower bound of every weight; the other weights are not rescaled,
+      and no gradient flows to a bounded one.
   """
 
   def mix(logits, seed):
     if noise:
-      # U[0, 1) as in the authors' code; its mean is the same in all logits and
-      # so changes nothing.
+      # U[0, 1) as in the authors' code; its mean is equal in all logits and has
+      # no effect.
       draw = tf.random.stateless_uniform(
           tf.shape(logits), random.fold_in(seed, _NOISE_USE),
           dtype=logits.dtype,
@@ -76,7 +76,7 @@ def build_softmax_mix(
 
 
 def known_mix(router: Any, seed: tf.Tensor) -> tf.Tensor:
-  """The mix of a router that is the weights themselves, float[C]."""
+  """Returns the mix of a router that holds the weights, float[C]."""
   del seed  # No noise.
   return router
 
@@ -90,9 +90,9 @@ def oracle_mix(
     groups: int32[N], true clusters; those of further clients are unknown.
     index: int32 scalar, the client.
     num_adaptors: C.
-    dtype: Of the result, [C].
+    dtype: Dtype of the result, [C].
   """
-  # The index is bounded, because `tf.where` computes both of its branches and a
+  # The index is clipped, because `tf.where` computes both of its branches and a
   # gather out of range fails.
   known = tf.one_hot(
       tf.gather(groups, tf.minimum(index, len(groups) - 1)), num_adaptors,
@@ -125,33 +125,33 @@ def gradients(
   """
   with tf.GradientTape() as tape:
     tape.watch((router, weights))
-    # The changes of the weights are mixed, not the factors of the adaptors.
+    # Changes of weights are mixed, not the factors of the adaptors.
     mixed = adapted.mixed(mix(router, batch.seed))
     loss = mixed.batch_loss(weights, batch)  # f_k(u + sum_c pi_c a_c)
   found = tape.gradient(
       loss, (router, weights),
       unconnected_gradients=tf.UnconnectedGradients.ZERO,
   )
-  # Embeddings have gradients in slices; steps and norms need tensors.
+  # Embeddings have `IndexedSlices` gradients; steps and norms need tensors.
   return loss, *tf.nest.map_structure(tf.convert_to_tensor, found)
 
 
 def scale_free(g_theta: tf.Tensor, pi: tf.Tensor) -> tf.Tensor:
-  """Returns the direction of the router's step without a scale.
+  """Returns the scale-free direction of the router's step.
 
     h / (max_c |h_c| + 1e-3),   h_c = g_theta_c / pi_c
 
-  h_c is the slope of the loss in pi_c, less the mean slope. Dividing by pi_c
-  lets an adaptor of little weight move as fast as others, and by the largest
-  |h_c| bounds a logit's step by the step size, whatever loss, C and pi are.
-  Ours: the paper's step is g_theta, which is 0 at the start, where all adaptors
-  have no effect, and small for a long time after it.
+  h_c is the slope of the loss in pi_c, minus the mean slope. Dividing by pi_c
+  lets an adaptor of small weight move as fast as others; dividing by the
+  largest |h_c| limits a logit's step to the step size, for any loss, C and pi.
+  Ours: the paper's step is g_theta, which is 0 at the start, when adaptors have
+  no effect, and stays small for a long time.
 
   Args:
     g_theta: float[C], the gradient of the logits.
     pi: float[C], the weights of the adaptors at these logits.
   """
-  # A weight that has underflowed to 0 has the gradient 0, too, and stays.
+  # A weight that has underflowed to 0 also has gradient 0 and stays.
   h = tf.math.divide_no_nan(g_theta, pi)
   return h / (tf.reduce_max(tf.abs(h)) + tf.constant(_FLAT, h.dtype))
 
@@ -173,18 +173,18 @@ def train(
   """Returns (router, weights, mean minibatch loss) after joint SGD.
 
   Every step takes all gradients at the same point, before any part moves.
-  Gradients are preconditioned before they are clipped, all parts together.
+  Gradients are preconditioned, then clipped by their joint norm.
 
   Args:
     adapted: An `adaptors.AdaptedModel`.
-    router: float[C], where to start.
-    weights: <adaptors, base>, where to start.
+    router: Initial router, float[C].
+    weights: Initial <adaptors, base>.
     data: Dense client data or a dataset of batches.
     rates: Step sizes.
     seed: int64[2] key of the batches.
     mix: `(router, seed) -> float[C]`, e.g. `build_softmax_mix()`.
-    router_step: `gradient` (Algorithm 1) or `scale_free`, which is not clipped:
-      its size is bounded.
+    router_step: `gradient` (Algorithm 1) or `scale_free`, which is not clipped
+      because its size is bounded.
     precondition: Whether the gradients of low-rank factors are preconditioned
       (Appendix D).
     local: The step; routers do not decay.
@@ -197,11 +197,11 @@ def train(
     theta, w = lines['router'].weights, model_weights(lines)
     loss, g_theta, g = gradients(adapted, theta, w, batch, mix)
     if router_step == 'scale_free':
-      # The weights of this forward pass, noise included.
+      # The weights of this forward pass, including noise.
       g_theta = scale_free(g_theta, mix(theta, batch.seed))
     g_adaptors = g['adaptors']
     if precondition:
-      # At the old factors of this step, each with the other's Gram matrix.
+      # With the old factors, each with the other's Gram matrix.
       g_adaptors = adapted.precondition(w['adaptors'], g_adaptors)
     # A joint step, not alternating ones: theta, u and a_c move from the same
     # point (Algorithm 1).
@@ -220,7 +220,7 @@ def train(
 
 
 def model_weights(lines: Mapping[str, Any]) -> Mapping[str, Any]:
-  """Returns <adaptors, base> of the lines in training."""
+  """Returns <adaptors, base> of the training states."""
   return collections.OrderedDict(
       (part, lines[part].weights) for part in ('adaptors', 'base')
   )

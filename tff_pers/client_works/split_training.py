@@ -1,4 +1,4 @@
-"""Local training of global and private weights: jointly, in turn, or one alone.
+"""Trains global and private weights jointly, alternately, or one only.
 
     (a, w) <- (a - eta grad_a f_i(a, w; b), w - eta_w grad_w f_i(a, w; b))
     w <- w - eta_w grad_w f_i(a, w; b)
@@ -49,7 +49,7 @@ def train_jointly(
     *, local: local_step.LocalStep, rates: Rates, seed: tf.Tensor,
     **budget: Any,
 ) -> tuple[Any, Any, tf.Tensor]:
-  """Returns (theta, w_i, mean loss) after steps of both parts at once.
+  """Returns (theta, w_i, mean loss) after joint steps of both parts.
 
   Both gradients of a step are taken at the same point, on the same batch.
 
@@ -58,7 +58,7 @@ def train_jointly(
     theta: The global part.
     own: w_i, the private part.
     data: Dense client data, or a dataset of batches.
-    local: The step; its limit of the norm is for both parts together.
+    local: The step; its norm limit applies to both parts together.
     rates: Step sizes.
     seed: int64[2] key of the batches.
     **budget: See `fold_batches`.
@@ -88,17 +88,17 @@ def train_alternately(
     *, local: local_step.LocalStep, rates: Rates, seed: tf.Tensor,
     **budget: Any,
 ) -> tuple[Any, Any, tf.Tensor]:
-  """Returns (theta, w_i, mean loss) after steps of w and a in turn.
+  """Returns (theta, w_i, mean loss) after alternating steps of w and a.
 
   Each batch serves two steps: first w, then a at the new w. The loss is that
-  before the first of them. A part without weights takes no step.
+  before the first step. A part without weights takes no step.
 
   Args:
     parts: The model and its split.
-    theta: The global part, the first a.
+    theta: The global part, the initial a.
     own: w_i, the private part.
     data: Dense client data, or a dataset of batches.
-    local: The step, of each part by itself.
+    local: The step, applied to each part separately.
     rates: Step sizes.
     seed: int64[2] key of the batches.
     **budget: See `fold_batches`.
@@ -113,7 +113,7 @@ def train_alternately(
       own = local.of(model).take(own, gradient, rates.own)
       losses.append(loss)
     if not all(parts.is_private):
-      # A tape of its own: w is a constant here, whatever it was made of.
+      # A separate tape, so that w is a constant here.
       model = parts.global_model(own.weights)
       loss, gradient = model.loss_and_gradient(shared.weights, batch)
       shared = local.of(model).take(shared, gradient, rates.theta)
@@ -138,7 +138,7 @@ def train_private(
   Args:
     parts: The model and its split.
     theta: The global part.
-    own: w_i, where to start.
+    own: w_i, the initial private part.
     data: See `local_sgd.train`.
     **options: See `local_sgd.train`.
   """
@@ -151,7 +151,7 @@ def train_global(
     parts: partition.Partition, theta: Any, own: Any, data: Mapping[str, Any],
     **options: Any,
 ) -> tuple[Any, tf.Tensor]:
-  """Returns (theta, mean loss): as `train_private` with the parts swapped."""
+  """Returns (theta, mean loss): `train_private` with parts swapped."""
   if all(parts.is_private):
     return theta, None
   return local_sgd.train(parts.global_model(own), theta, data, **options)
@@ -164,7 +164,7 @@ def initial_private(
 
   Args:
     parts: The model and its split.
-    message: Has the field `seed`, as the server state has.
+    message: Has the field `seed`, like the server state.
   """
   return parts.initial_weights(message['seed'])[1]
 
@@ -174,16 +174,16 @@ def build_deploy(
 ) -> Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Any]:
   """Returns `(message, w_i, D) -> W`: what a client deploys.
 
-  A client first trains w_i alone, with theta frozen, and deploys (theta, w_i):
-  a new one for `adapt_epochs` passes over its training data, one that may take
-  part for `final_epochs`, none by default. It takes the batches of the main
-  line and no schedule, which is made for the rounds: a client may come when the
-  step size has fallen to almost nothing.
+  A client first trains only w_i, with frozen theta, and deploys (theta, w_i): a
+  new client for `adapt_epochs` passes over its training data, others for
+  `final_epochs`, 0 by default. It uses the batches of the main sequence and no
+  schedule, because the client may come when the step size has decayed to almost
+  nothing.
 
   Args:
     parts: The model and its split; `message['weights']` is the global part.
     hyperparameters: A `SplitHyperparameters`.
-    num_clients: N; new are clients of a larger index. None: no client is new.
+    num_clients: N; clients of larger index are new. None: no client is new.
   """
 
   def deploy(message, own, data):
@@ -198,7 +198,7 @@ def build_deploy(
         seed=client_work.key(message, data),
         local=local_step.build(hyperparameters),
         batch_size=hyperparameters.batch_size,
-        num_epochs=epochs,  # 0 leaves the stored w_i as it is.
+        num_epochs=epochs,  # 0 leaves the stored w_i unchanged.
     )
     return parts.merge(theta, own)
 

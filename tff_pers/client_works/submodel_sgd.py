@@ -1,7 +1,7 @@
 """Local SGD of a part of the model: the units that a client's device keeps.
 
-    tier of client i: which units it keeps
-    w_i <- the weights between those units;  K steps;  the difference goes back
+    tier of client i: the units that it keeps
+    w_i <- the weights between those units;  K steps;  send the difference
 
 The update is `<kept, update>`, see `aggregators.PartialMeanFactory`.
 
@@ -46,18 +46,18 @@ def build_submodel_sgd(
     assign: The tier of a client, see `data.tiers.assign`.
     hyperparameters: A `hyperparameters.LocalTraining`.
     client_weighting: See `client_work.client_weight`.
-    keep: Which units a client trains; None: the first ones.
-    models: What the tiers train in the place of `parts.tiers`, of the same
+    keep: Units that a client trains; None: the first ones.
+    models: The models that tiers train instead of `parts.tiers`, with the same
       weights, e.g. with a scaler.
-    head: Leaves of the output layer. With these, logits of classes that a
-      client does not have are 0 in training, and the rows of those classes are
-      not sent.
+    head: Leaves of the output layer. If given, logits of classes that a client
+      does not have are 0 in training, and the rows of those classes are not
+      sent.
     train: Takes the local steps; None: `local_sgd.train`.
   """
   keep = keep or (lambda tier, message, data: parts.static(tier))
   models = models or parts.tiers
   train = train or (lambda tier, *args, **rest: local_sgd.train(*args, **rest))
-  # In a deployment only the sub-model is sent, both ways.
+  # A real deployment would send only the sub-model, both ways.
   sizes = [
       float(parts.base.dtype.size * model.num_parameters) for model in models
   ]
@@ -104,7 +104,7 @@ def build_submodel_sgd(
 
 
 def _without_rows(weights, head: Sequence[int], owned):
-  """Returns the weights, 0 in the rows of classes that are not owned."""
+  """Returns the weights with zeros in rows of classes not owned."""
   leaves = tf.nest.flatten(weights)
   for position in head:
     leaves[position] *= tf.cast(owned, leaves[position].dtype)

@@ -1,9 +1,9 @@
-"""How well a method's view of its clients recovers the true clusters.
+"""Scores how well a method recovers the true clusters of its clients.
 
-A view is a router per client, float[N, C] (what `evaluate` reports: FLoRAL,
-ensembles, FedEM, IFCA), or mixing weights, float[N, N], or the assignment of
-clients to models, int[N] (PERM). Learned numbers of clusters are arbitrary, so
-both scores ignore them.
+The method's grouping is a router per client, float[N, C] (from `evaluate`:
+FLoRAL, ensembles, FedEM, IFCA), or mixing weights, float[N, N], or the
+assignment of clients to models, int[N] (PERM). Learned cluster numbers are
+arbitrary, so both scores ignore them.
 """
 
 import itertools
@@ -20,8 +20,8 @@ class Recovery(NamedTuple):
   """Scores of predicted clusters, both in [0, 1].
 
   Attributes:
-    accuracy: Share of clients named rightly under the best one-to-one matching
-      of predicted to true clusters.
+    accuracy: Share of correctly assigned clients under the best one-to-one
+      matching of predicted to true clusters.
     nmi: Normalized mutual information.
   """
 
@@ -30,14 +30,14 @@ class Recovery(NamedTuple):
 
 
 class Load(NamedTuple):
-  """How clients use what they route to; it needs no true clusters.
+  """How clients use adaptors (or models); needs no true clusters.
 
   If C is the number of clusters and two clusters share an adaptor, another one
-  is left over: fewer than C are used, and one has the load of two.
+  is unused: fewer than C are used, and one has twice the load.
 
   Attributes:
-    used: How many adaptors (models) have the largest weight of some client.
-    largest: The largest mean weight, 1 / C if all are used alike.
+    used: Number of adaptors (models) that have the largest weight of a client.
+    largest: The largest mean weight, 1 / C if all are used equally.
   """
 
   used: int
@@ -54,7 +54,7 @@ def load(router: np.ndarray) -> Load:
 
 
 def overlap(router: np.ndarray, groups: np.ndarray) -> float:
-  """Returns how much two true clusters share adaptors, at most.
+  """Returns the largest overlap of two true clusters in adaptors.
 
     max_{a != b} sum_c min(m_ac, m_bc),   m_a = mean of pi over cluster a
 
@@ -98,17 +98,17 @@ def of_router(router: np.ndarray) -> np.ndarray:
 def of_mixing(mixing: Any, num_clusters: int) -> np.ndarray:
   """Returns clusters of clients that learn from each other, int[N].
 
-  Average linkage, cut into `num_clusters`; clients are near if they give each
-  other much weight.
+  Average linkage, cut into `num_clusters`; clients are close if they give each
+  other large weights.
 
   Args:
-    mixing: float[N, N], as `dense_mixing` returns it.
-    num_clusters: At most so many clusters.
+    mixing: float[N, N], from `dense_mixing`.
+    num_clusters: Largest number of clusters.
   """
   # Linkage needs symmetric distances; mixing weights are not symmetric.
   affinity = mixing + mixing.T
   apart = affinity.max() - affinity
-  # A client is at distance 0 from itself, whatever its weight on itself.
+  # A client is at distance 0 from itself for any weight on itself.
   np.fill_diagonal(apart, 0)
   tree = hierarchy.linkage(
       distance.squareform(apart, checks=False), 'average'
@@ -117,7 +117,7 @@ def of_mixing(mixing: Any, num_clusters: int) -> np.ndarray:
 
 
 def dense_mixing(mixing: Any, num_clients: int) -> np.ndarray:
-  """Returns mixing weights as float32[N, N], also those of sparse rows.
+  """Returns mixing weights as float32[N, N], also for sparse rows.
 
   Args:
     mixing: [N, N], or `<columns, values>` [N, k] with the largest of each row.
@@ -134,11 +134,11 @@ def dense_mixing(mixing: Any, num_clients: int) -> np.ndarray:
 def group_order(
     groups: Optional[np.ndarray], num_clients: int
 ) -> tuple[np.ndarray, list[int]]:
-  """Returns the clients sorted by group, and where a new group begins.
+  """Returns the clients sorted by group, and the starts of new groups.
 
   Args:
-    groups: int[N], -1 unknown, or None: then the clients stay as they are.
-    num_clients: N; of other clients the groups say nothing.
+    groups: int[N], -1 unknown, or None: then clients keep their order.
+    num_clients: N; if the groups are of another number, they are ignored.
   """
   if groups is None or np.any(groups < 0) or len(groups) != num_clients:
     return np.arange(num_clients), []
@@ -150,7 +150,7 @@ def score(
     groups: np.ndarray, router: Optional[np.ndarray] = None,
     mixing: Optional[Any] = None,
 ) -> Optional[Recovery]:
-  """Returns how well a router or else mixing weights recover `groups`.
+  """Returns how well a router, or else mixing weights, recover `groups`.
 
   Args:
     groups: int[N], the true clusters.
@@ -158,7 +158,7 @@ def score(
     mixing: See `dense_mixing`, or None.
 
   Returns:
-    None if there is neither, or nothing to choose from (C = 0, one client).
+    None if both are None, or there is nothing to choose (C = 0, one client).
   """
   groups = np.asarray(groups)
   if router is not None:

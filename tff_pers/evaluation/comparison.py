@@ -29,7 +29,7 @@ Runs = Mapping[tuple[str, int], Optional[results.Run]]
 
 
 def run_rows(runs: Runs) -> list[dict[str, Any]]:
-  """Returns the rows of `runs.csv`, last evaluated round; NaN if diverged."""
+  """Returns the rows of `runs.csv`: last evaluated round; NaN if diverged."""
   return [
       dict(
           algo=variant, seed=seed,
@@ -48,7 +48,7 @@ def summary_rows(runs: Runs) -> list[dict[str, Any]]:
   Numbers are means over seeds; a variant with a diverged seed has NaN.
   `accuracy_std` is the sample standard deviation over seeds (divided by S - 1),
   None for one seed. `share_hurt_vs_X` is None unless X is among the variants.
-  Beside `SUMMARY_COLUMNS` there are those of `more_columns`.
+  Columns are `SUMMARY_COLUMNS` and those of `more_columns`.
   """
   rows = run_rows(runs)
   more = more_columns(runs)
@@ -88,10 +88,10 @@ def summary_rows(runs: Runs) -> list[dict[str, Any]]:
 
 
 def more_columns(runs: Runs) -> list[str]:
-  """Returns the columns of metrics that some `clients.csv` has beside others.
+  """Returns the further metric columns that any `clients.csv` has.
 
   Args:
-    runs: By (variant, seed).
+    runs: Runs by (variant, seed).
   """
   return list(dict.fromkeys(
       f'{metric}_mean' for run in runs.values() if run is not None
@@ -105,14 +105,14 @@ def _over_clients(run: Optional[results.Run], metric: str) -> float:
   if run is None or run.clients is None or metric not in run.clients:
     return math.nan
   values = run.clients[metric][run.clients['seen'] == 1]
-  # A client of one class has no AUC.
+  # A client with a single class has no AUC.
   values = values[~np.isnan(values)]
   return float(values.mean()) if values.size else math.nan
 
 
 def sample_sentence(runs: Runs) -> str:
-  """Says below a table that not all clients were evaluated; '' if all were."""
-  # Runs that are older than the flag evaluated all clients.
+  """Returns a note if not all clients were evaluated, else ''."""
+  # Runs older than the flag evaluated all clients.
   numbers = {
       run.config['flags'].get('eval_clients', 0)
       for run in runs.values() if run is not None
@@ -127,7 +127,7 @@ def sample_sentence(runs: Runs) -> str:
 
 
 def write_tiers(top: str, runs: Runs) -> None:
-  """Merges the runs' `tiers.csv`; a table of other variants is removed."""
+  """Merges the runs' `tiers.csv`; removes a table of other variants."""
   rows = [
       row for run in runs.values() if run is not None
       for row in results.read_rows(run.folder, results.TIERS)
@@ -143,7 +143,7 @@ def tier_summary(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
   """Returns a row per variant and tier, in order: means over seeds.
 
   Args:
-    rows: Those of `tiers.csv`, as texts.
+    rows: Rows of `tiers.csv`, as texts.
   """
   table = []
   for key in dict.fromkeys((row['algo'], row['tier']) for row in rows):
@@ -180,7 +180,7 @@ def _seconds_per_round(run) -> float:
 
 
 def mean(values: Sequence[Optional[float]]) -> Optional[float]:
-  """Returns the mean, NaN of no values, None if a value is None."""
+  """Returns the mean: NaN without values, None if a value is None."""
   if not values:
     return math.nan
   known = [value for value in values if value is not None]
@@ -188,7 +188,7 @@ def mean(values: Sequence[Optional[float]]) -> Optional[float]:
 
 
 def std(values: Sequence[Optional[float]]) -> Optional[float]:
-  """Returns the sample standard deviation, None of fewer than two values."""
+  """Returns the sample standard deviation; None for fewer than two values."""
   known = [value for value in values if value is not None]
   if len(known) < len(values) or len(known) < 2:
     return None
@@ -208,7 +208,7 @@ def _share_hurt(runs: Runs, variant: str, reference: str) -> Optional[float]:
       continue
     metric = 'accuracy'
     if np.all(np.isnan(run.clients[metric])):
-      # On regression there is no accuracy.
+      # Regression has no accuracy.
       metric = 'loss'
     shares.append(summary.share_hurt(
         *(

@@ -1,9 +1,9 @@
-"""What runs have cost until they were good: bytes and multiply-accumulates.
+"""Bytes and MACs that a run needed to reach an accuracy.
 
-Costs are those of a client that takes part in all rounds so far: what it has
-received and sent, and the MACs of the model that it deploys, one forward pass
-for each example that its local training has visited. The traffic of a whole run
-is this times the clients per round.
+Costs are those of a client that takes part in all rounds so far: the bytes that
+it received and sent, and the MACs of its deployed model, one forward pass for
+each example that its local training visited. The traffic of a whole run is this
+times the clients per round.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization (section 4: 2 x participants x parameters x rounds, and MACs x
@@ -21,7 +21,7 @@ from tff_pers.evaluation import results
 COLUMNS = (
     'algo', 'seed', 'tier', 'rounds', 'kept_from', 'bytes', 'macs'
 )
-# The row of a run itself: a client of mean cost.
+# The row of the run itself: a client with mean cost.
 MEAN = 'mean'
 
 
@@ -34,8 +34,8 @@ def cumulative_bytes(run: results.Run) -> np.ndarray:
 def cumulative_macs(run: results.Run) -> Optional[np.ndarray]:
   """Returns the MACs of a client until each evaluated round, float64[R].
 
-  None if the run does not know them: the model has loops, or the method does
-  not say how many examples its clients visit, or the run is an old one.
+  None if unknown: the model has loops, the method does not declare how many
+  examples its clients visit, or the run is an old one.
   """
   cost = run.config.get('cost') or {}
   if cost.get('macs') is None or cost.get('examples') is None:
@@ -53,12 +53,12 @@ def to_accuracy(
     run: results.Run, accuracy: float,
     tiers: Sequence[Mapping[str, Any]] = (),
 ) -> list[dict[str, Any]]:
-  """Returns the rows of a run: what it cost until that accuracy.
+  """Returns the rows of a run: its cost until it reached the accuracy.
 
   That is until the first evaluated round whose `accuracy_mean` is at least
-  `accuracy`; `kept_from` is the first from which on all are. Both, and the
-  costs, are None where there is no such round. The row `mean` has mean costs of
-  the clients; then comes a row for each of `tiers`.
+  `accuracy`; `kept_from` is the first round from which on all are. Both, and
+  the costs, are None if there is no such round. The row `mean` has mean costs
+  of the clients; a row for each of `tiers` follows.
 
   Args:
     run: The run.

@@ -14,16 +14,16 @@ _LABELS = {
     'cluster_accuracy': 'Clients in the right cluster',
     'cluster_nmi': 'Normalized mutual information',
 }
-# Validation data, where a run has some, are drawn as dots and without a band.
+# Validation data, if a run has some, are drawn as dots without a band.
 _DOTS = dict(dashes=(1.0, 1.4), lw=1.3, alpha=0.9)
 
 
 def axis_label(name: str, *, is_both: bool = False) -> str:
-  """Returns what an axis of a column of `metrics.csv` is called.
+  """Returns the axis label of a column of `metrics.csv`.
 
   Args:
     name: The column.
-    is_both: Whether there are validation data beside test data.
+    is_both: Whether there are validation data besides test data.
   """
   if name in _LABELS:
     return _LABELS[name]
@@ -38,8 +38,8 @@ def axis_label(name: str, *, is_both: bool = False) -> str:
 def plot_curves(runs: Sequence[results.Run], output_dir: str) -> str:
   """Plots accuracy and loss against rounds: mean and range over seeds.
 
-  Before them what validation data choose by, if that is another metric. Lines
-  are of test data, dots of the same colour of validation data.
+  The metric by which validation data choose comes first, if it is another one.
+  Lines are test data, dots of the same colour validation data.
   """
   chosen_by = [f"{run.config.get('metric', 'accuracy')}_mean" for run in runs]
   names = [
@@ -61,7 +61,7 @@ def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
   variants = figures.by_variant(runs)
   picture, axes = figures.new_figure(4.6 * num_axes, 3.4, num_axes)
   for axis, name in zip(axes, names):
-    # Clusters are not looked at on validation data.
+    # Clusters are not evaluated on validation data.
     validation = curves.validation_of(name)
     drawn = [
         _draw_column(axis, number, members, name, validation)
@@ -85,7 +85,7 @@ def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
 
 
 def _draw_column(axis, number: int, members, name: str, validation):
-  """Draws a variant's column, and that of validation; returns the rounds."""
+  """Draws a variant's test and validation column; returns the rounds."""
   rounds, values = curves.common_rounds(members, name)
   if rounds.size:
     figures.draw_seeds(
@@ -101,7 +101,7 @@ def _draw_column(axis, number: int, members, name: str, validation):
 
 
 def _explain_dots(axis) -> None:
-  """Adds what lines and dots mean to the legend."""
+  """Explains lines and dots in the legend."""
   axis.plot([], [], '-', color='gray', lw=1.8, label='test data')
   axis.plot([], [], color='gray', label='validation data', **_DOTS)
 
@@ -131,7 +131,7 @@ def plot_costs(runs: Sequence[results.Run], output_dir: str) -> str:
 
 
 def _plot_against(axis, number: int, members, cost, name: str) -> None:
-  """Plots the mean over the seeds of a variant against their mean cost."""
+  """Plots a variant's mean over seeds against its mean cost."""
   members = [
       run for run in members
       if cost(run) is not None and figures.has(run.metrics, name)
@@ -140,7 +140,7 @@ def _plot_against(axis, number: int, members, cost, name: str) -> None:
   spent = [
       cost(run)[np.isin(run.metrics['round'], rounds)] for run in members
   ]
-  # What sends nothing has no place on a logarithmic axis.
+  # A cost of 0 cannot be drawn on a logarithmic axis.
   if not np.any(spent):
     return
   figures.draw_line(
@@ -151,7 +151,7 @@ def _plot_against(axis, number: int, members, cost, name: str) -> None:
 def log_if_wide(
     axis: Any, runs: Sequence[results.Run], names: Sequence[str]
 ) -> None:
-  """Uses a logarithmic axis where a run that explodes would hide the others."""
+  """Uses a logarithmic axis if an exploding run would hide the others."""
   values = np.concatenate([[], *(
       run.metrics[name]
       for name in names for run in runs if figures.has(run.metrics, name)

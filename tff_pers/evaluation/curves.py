@@ -1,4 +1,4 @@
-"""What curves of several seeds have in common, whatever draws them."""
+"""Curves of several seeds, independent of how they are drawn."""
 
 from typing import Sequence
 
@@ -10,10 +10,10 @@ from tff_pers.evaluation import results
 
 
 def validation_of(name: str) -> str:
-  """Returns the column on validation data of one of `metrics.csv` on test data.
+  """Returns the validation column that belongs to a test column.
 
   Args:
-    name: The column on test data; '' is returned if it has no other.
+    name: A column of `metrics.csv`; the result is '' if it has no counterpart.
   """
   if not name.endswith('_mean'):
     return ''
@@ -26,14 +26,14 @@ def common_rounds(
   """Returns the rounds that all seeds have, [T], and values, [seeds, T].
 
   Args:
-    runs: Those of one variant; who lacks the column is left out.
+    runs: Runs of one variant; runs without the column are left out.
     name: A column of `metrics.csv`.
   """
   having = [run for run in runs if figures.has(run.metrics, name)]
   if not having:
     return np.zeros(0), np.zeros([0, 0])
   rounds = having[0].metrics['round']
-  # Seeds of a running comparison may have come to different rounds.
+  # Seeds of a running comparison may have reached different rounds.
   for run in having[1:]:
     rounds = np.intersect1d(rounds, run.metrics['round'])
   values = [
@@ -43,7 +43,7 @@ def common_rounds(
 
 
 def across(runs: Sequence[results.Run]) -> str:
-  """Returns what column `round` counts in these runs, for an axis."""
+  """Returns the axis label for the column `round` of these runs."""
   by_events = ['version' in run.metrics for run in runs]
   if not any(by_events):
     return 'Communication round'
@@ -51,7 +51,7 @@ def across(runs: Sequence[results.Run]) -> str:
 
 
 def is_wide(values: npt.ArrayLike) -> bool:
-  """Returns whether values fit a logarithmic axis better: all > 0, and wide."""
+  """Returns whether values suit a logarithmic axis: all > 0, wide range."""
   array = np.asarray(values)
   known = array[np.isfinite(array)]
   return bool(known.size and 0 < known.min() < known.max() / 100)

@@ -1,4 +1,4 @@
-"""Files of a run's folder that cannot be what a program wrote."""
+"""Detects damaged files in a run's folder."""
 
 import contextlib
 import csv
@@ -7,23 +7,23 @@ from typing import Iterator, Mapping, Sequence
 
 from tff_pers.core import files
 
-# What readers of JSON, CSV, .npy and Optuna's journal raise on bytes of another
-# kind.
+# Errors that readers of JSON, CSV, .npy and Optuna's journal raise on malformed
+# files.
 _UNREADABLE = (
     OSError, EOFError, ValueError, KeyError, TypeError, MemoryError,
     RecursionError, AssertionError, csv.Error,
 )
-GO_ON = 'delete it to go on without it'
+GO_ON = 'delete it to continue without it'
 RUN_AGAIN = 'restore it, or delete its folder and run again'
 
 
 class DamagedError(ValueError):
-  """A file of results is damaged; one sentence says which, and what to do."""
+  """A file of results is damaged; the message says which, and what to do."""
 
 
 @contextlib.contextmanager
 def reading(path: str, tip: str = GO_ON) -> Iterator[None]:
-  """Turns whatever is raised in reading a file into a `DamagedError`.
+  """Turns any error raised while reading a file into a `DamagedError`.
 
   Args:
     path: The file.
@@ -36,7 +36,7 @@ def reading(path: str, tip: str = GO_ON) -> Iterator[None]:
   except _UNREADABLE as error:
     reason = ' '.join(f'{error}'.split())[:200] or type(error).__name__
     raise DamagedError(
-        f'{path} must be what the programs write, found otherwise'
+        f'{path} must be a file as the programs write it, found a damaged one'
         f' ({reason.rstrip(".")}). Tip: {tip}.'
     ) from error
 
@@ -51,7 +51,7 @@ def rows(
     required: Columns that it must have.
 
   Raises:
-    DamagedError: If one is missing, or a row has more or fewer values.
+    DamagedError: If a column is missing, or a row is too short or too long.
   """
   with reading(path), open(path, newline='', encoding='utf-8') as file:
     reader = csv.DictReader(file)
@@ -62,10 +62,10 @@ def rows(
         raise ValueError(f'no column {name}')
     found = []
     for row in reader:
-      # Of a row that is too long the rest is under None, of one that is too
-      # short the rest is None.
+      # `csv` stores extra cells of a long row under None, and fills a short row
+      # with None.
       if None in row or None in row.values():
-        raise ValueError(f'another number of values in line {reader.line_num}')
+        raise ValueError(f'wrong number of values in line {reader.line_num}')
       found.append({name: files.from_cell(row[name]) for name in names})
   return names, found
 
@@ -74,7 +74,7 @@ def number(row: Mapping[str, str], name: str) -> float:
   """Returns a cell as a number, NaN for an empty one.
 
   Raises:
-    ValueError: If it is none.
+    ValueError: If it is not a number.
   """
   try:
     return float(row[name] or 'nan')

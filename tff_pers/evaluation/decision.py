@@ -1,10 +1,10 @@
-"""Which method to recommend: by validation data, the simplest of equals.
+"""Recommends a method: by validation data, the simplest among equals.
 
 Of the methods that are at most one standard error behind the best one on
 validation data, the simplest is recommended (the one-standard-error rule of
 Breiman et al., Classification and Regression Trees, 1984, section 3.4.3; here
 the error is that of the paired difference over clients). The order of the
-methods says which is simpler. Test data decide nothing.
+methods defines which is simpler. Test data are not used.
 """
 
 from typing import Mapping, NamedTuple, Optional
@@ -14,16 +14,16 @@ from tff_pers.evaluation import summary
 
 
 class Decision(NamedTuple):
-  """What is recommended, and how sure that is.
+  """The recommended method, and how certain that is.
 
   Attributes:
     algo: The recommended method.
     best: The best one on validation data.
-    behind: How much the best one is ahead of the recommended one; None if that
-      is itself.
-    runner_up: The best one but for the recommended; None if it is alone.
-    ahead: How much the recommended one is ahead of the runner-up, maybe less
-      than 0; None if it is alone.
+    behind: By how much the best method is ahead of the recommended one; None if
+      they are the same.
+    runner_up: The best method other than the recommended one, or None.
+    ahead: By how much the recommended method is ahead of the runner-up, which
+      may be negative; None without runner-up.
   """
 
   algo: str
@@ -39,8 +39,8 @@ def decide(
   """Returns the decision.
 
   Args:
-    validation: What every method reaches on validation data by client; of the
-      methods that did not diverge, simple ones first.
+    validation: Values of every method that did not diverge on validation data
+      by client, simple methods first.
     metric: `accuracy` or `loss`.
 
   Raises:

@@ -1,4 +1,4 @@
-"""The page of a decision between methods: sentences, tables, a plot."""
+"""Builds the page of a decision: sentences, tables, a plot."""
 
 from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
@@ -26,19 +26,19 @@ FIGURE = 'choice'
 
 
 class Method(NamedTuple):
-  """What is known of a method after its final runs.
+  """A method and its results after the final runs.
 
   Attributes:
-    algo: As it was asked for.
-    variant: With the chosen values.
-    trials: How many trials it had.
-    validation: What clients reach on validation data.
-    test: On test data.
+    algo: The method as given.
+    variant: The method with the chosen values.
+    trials: Number of its trials.
+    validation: Values of clients on validation data.
+    test: Values of clients on test data.
     worst_decile: Mean over the worst 10 % of the clients and over seeds.
     hurt: Share of clients that are worse off than with `local_only` and
-      `fedavg`, None if those are not there.
-    bytes_per_client: Sent and received by a client in a whole run.
-    seconds: Of a run.
+      `fedavg`; None if these were not run.
+    bytes_per_client: Bytes sent and received by a client in a whole run.
+    seconds: Seconds of a run.
   """
 
   algo: str
@@ -56,12 +56,12 @@ def methods(
     runs: comparison.Runs, variants: Mapping[str, str],
     trials: Mapping[str, int], metric: str, *, by_split: bool = False,
 ) -> dict[str, Method]:
-  """Returns what is known of every method none of whose runs diverged.
+  """Returns every method that has no diverged run, with its results.
 
   Args:
-    runs: By (method, seed).
+    runs: Runs by (method, seed).
     variants: The methods with the chosen values.
-    trials: Number of trials of each.
+    trials: Number of trials of each method.
     metric: `accuracy` or `loss`.
     by_split: See `paired.of_clients`.
   """
@@ -89,13 +89,13 @@ def choice_rows(
     found: Mapping[str, Method], order: Sequence[str], metric: str,
     recommended: str,
 ) -> list[dict[str, Any]]:
-  """Returns the ranking, rows of `COLUMNS`; `accuracy_` only of accuracies.
+  """Returns the ranking, rows of `COLUMNS`; some only for accuracies.
 
   Args:
-    found: By method.
+    found: Methods by name.
     order: The methods in the order of the rows.
-    metric: What values are.
-    recommended: The method that is.
+    metric: The metric of the values.
+    recommended: The recommended method.
   """
   rows = []
   for algo in order:
@@ -122,13 +122,13 @@ def difference_rows(
     found: Mapping[str, Method], order: Sequence[str], metric: str,
     recommended: str,
 ) -> list[dict[str, Any]]:
-  """Returns the rows of `differences.csv`, to the recommended, on test data.
+  """Returns rows of `differences.csv`: to the recommended, on test data.
 
   Args:
-    found: By method.
+    found: Methods by name.
     order: The methods in the order of the rows.
     metric: `accuracy` or `loss`.
-    recommended: The method that is.
+    recommended: The recommended method.
   """
   rows = []
   for algo in order:
@@ -159,22 +159,22 @@ def recommendation(
     decision: decision_lib.Decision, order: Sequence[str], metric: str,
     num_ended: int,
 ) -> str:
-  """Returns the sentence that recommends a method, and says how sure it is.
+  """Returns the sentence that recommends a method and how certain that is.
 
   Args:
-    decision: What is recommended.
-    order: The methods that were asked for, simple ones first.
+    decision: The decision.
+    order: The requested methods, simple ones first.
     metric: `accuracy` or `loss`.
-    num_ended: How many of them came to an end.
+    num_ended: Number of methods that finished.
   """
   start = f'**{decision.algo}** is recommended'
   if 1 < num_ended < len(order):
     start = (
-        f'Of the {num_ended} methods that came to an end ({len(order)} were'
-        f' asked for), {start}'
+        f'Of the {num_ended} methods that finished ({len(order)} were'
+        f' requested), {start}'
     )
   if decision.ahead is None:
-    return f'{start}: no other method came to an end.'
+    return f'{start}: no other method finished.'
   if decision.behind is not None:
     return (
         f'{start}: {decision.best} is better on validation data by'
@@ -206,35 +206,35 @@ def recommendation(
 def test_sentence(
     found: Mapping[str, Method], recommended: str, metric: str
 ) -> str:
-  """Returns what test data say of the recommendation that they did not make."""
+  """Returns what test data, which were not used, say of the recommendation."""
   tests = {algo: method.test for algo, method in found.items()}
   best = decision_lib.ranked(tests, metric)[0]
   own = paired.mean_of(tests[recommended])
   text = (
-      'On test data, which had no part in this choice, it has'
+      'On test data, which were not used for this choice, it has'
       f' {_article(metric)} {metric} of {own.mean:.4f}{_interval(own)}.'
       + _fall(found[recommended], metric)
   )
   if best == recommended:
-    return text + ' None of the others is better there.'
+    return text + ' No other method is better there.'
   behind = paired.difference(tests[best], tests[recommended], metric)
   verdict = 'within noise' if behind.is_noise else 'more than noise'
   return (
-      f'{text} The best one there is {best}, better by'
+      f'{text} The best method there is {best}, better by'
       f' {_amount(behind, metric)}: {verdict}.'
   )
 
 
 def _fall(method: Method, metric: str) -> str:
-  """Says where test data are worse than validation data, and why."""
+  """Returns a sentence if test data are worse than validation data."""
   fall = paired.difference(method.validation, method.test, metric)
   if fall.is_noise or fall.gain.mean <= 0:
     return ''
   return (
       f' On validation data it was better by {_amount(fall, metric)}, which is'
-      f' more than noise: {method.trials} trials were compared there, so that'
-      ' the best of them is too good; or the test rows differ from those that'
-      ' it trained on, as rows of another time or place do.'
+      f' more than noise: it is the best of {method.trials} trials there, which'
+      ' makes the validation result too good; or the test rows differ from the'
+      ' training rows, for example in time or place.'
   )
 
 
@@ -242,15 +242,15 @@ def plot(
     found: Mapping[str, Method], order: Sequence[str], metric: str,
     recommended: str, output_dir: str, runs: Iterable[results.Run] = (),
 ) -> str:
-  """Plots what methods reach, and the differences to the recommended one.
+  """Plots results of methods, and differences to the recommended one.
 
   Args:
-    found: By method.
+    found: Methods by name.
     order: The methods in the order of the rows.
-    metric: What values are.
-    recommended: The method that is.
-    output_dir: Where to.
-    runs: Those that say what always the most frequent class would reach.
+    metric: The metric of the values.
+    recommended: The recommended method.
+    output_dir: Folder of the figure.
+    runs: Runs from which the accuracy of the most frequent class is taken.
 
   Returns:
     The path without suffix.
@@ -293,7 +293,7 @@ def _bar(axis, position: int, found: paired.Mean, color: str) -> None:
 
 
 def _worst_decile(runs: Sequence[results.Run], metric: str) -> float:
-  """Returns the mean over seeds of that over the worst 10 % of the clients."""
+  """Returns the mean over the worst 10 % of the clients, and over seeds."""
   found = []
   for run in runs:
     clients = run.final_clients

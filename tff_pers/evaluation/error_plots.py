@@ -10,11 +10,11 @@ from tff_pers.evaluation import results
 
 
 class Curve(NamedTuple):
-  """An error that falls from round to round.
+  """An error against rounds.
 
   Attributes:
     rounds: int[T], ascending.
-    values: float[seeds, T], NaN where a seed has no value.
+    values: float[seeds, T], NaN if a seed has no value.
   """
 
   rounds: np.ndarray
@@ -27,8 +27,8 @@ def plot_runs(
   """Plots a column of `metrics.csv`; see `plot_panels`.
 
   Args:
-    runs: Runs, those without the column included.
-    output_dir: Where the figure goes; it is named after the column.
+    runs: Runs, including those without the column.
+    output_dir: Folder of the figure, which is named after the column.
     column: The error.
 
   Returns:
@@ -37,7 +37,7 @@ def plot_runs(
   by_variant = {}
   for variant, members in figures.by_variant(runs).items():
     having = [run for run in members if figures.has(run.metrics, column)]
-    # A variant without the column keeps its colour, which is that of its place.
+    # A variant without the column keeps its place, so colours stay the same.
     by_variant[variant] = joined(
         [(run.metrics['round'], run.metrics[column]) for run in having]
     )
@@ -53,7 +53,7 @@ _LABELS = {'distance': 'Distance to the optimum, mean over clients'}
 def joined(seeds: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve:
   """Returns one curve from (rounds, values) of each seed.
 
-  Seeds may have come to different rounds; who has no value there has NaN.
+  Seeds may have reached different rounds; missing values are NaN.
   """
   rounds = np.unique(np.concatenate([[], *(own for own, _ in seeds)]))
   table = np.full([len(seeds), len(rounds)], np.nan)
@@ -63,16 +63,16 @@ def joined(seeds: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve:
 
 
 def band(curve: Curve) -> Curve:
-  """Returns the rounds that can be drawn, and lowest, mean and highest values.
+  """Returns drawable rounds with lowest, mean and highest values.
 
-  A logarithmic axis has no place for 0, NaN and infinity: a seed counts in the
-  rounds where its value is positive and finite, and a round without any such
-  seed is left out.
+  A logarithmic axis cannot show 0, NaN and infinity: a seed counts in the
+  rounds in which its value is positive and finite, and rounds without any such
+  seed are left out.
   """
   values = np.asarray(curve.values, np.float64)
   drawn = np.isfinite(values) & (values > 0)
   some = drawn.any(axis=0)
-  # One row of nothing, because the range over no seeds is not defined.
+  # One empty row, because the range over no seeds is undefined.
   kept = np.where(drawn, values, np.nan)[:, some]
   if not some.any():
     kept = np.empty([1, 0])
@@ -89,17 +89,17 @@ def plot_panels(
     panels: Mapping[str, Mapping[str, Curve]], output_dir: str, name: str,
     label: str, across: str = 'Communication round',
 ) -> str:
-  """Plots one panel beside the other; a line per variant, a band per seeds.
+  """Plots panels side by side; a line per variant with a band over seeds.
 
-  The line is the mean over seeds, the band their range. One seed is a line
-  without a band. A variant has one colour in all panels.
+  The line is the mean over seeds, the band their range. A single seed has no
+  band. A variant has the same colour in all panels.
 
   Args:
-    panels: By title: curves by variant.
-    output_dir: Where the figure goes.
+    panels: Curves by variant, by title of the panel.
+    output_dir: Folder of the figure.
     name: Its name, without suffix.
-    label: What the error is.
-    across: What the rounds are.
+    label: Label of the error.
+    across: Label of the rounds.
 
   Returns:
     The path of the figure, without suffix.

@@ -1,4 +1,4 @@
-"""What all figures share: colours, axes, legends, files."""
+"""Common parts of figures: colours, axes, legends, files."""
 
 import os
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 
 from tff_pers.evaluation import results
 
-# The palette of Okabe and Ito, which colour-blind readers can tell apart too,
+# The palette of Okabe and Ito, which colour-blind readers can also distinguish,
 # and one more colour.
 COLORS = (
     '#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#000000',
@@ -20,7 +20,7 @@ COLORS = (
 _DASHES = ('-', '--', ':')
 _MAX_TICKS = 8
 _MARGIN = 0.08  # Inches around a figure.
-# A user may have asked for one, for all figures that say nothing.
+# A user may have set a layout engine for all figures.
 _NO_LAYOUT = {
     'figure.autolayout': False, 'figure.constrained_layout.use': False,
 }
@@ -29,7 +29,7 @@ _NO_LAYOUT = {
 def new_figure(
     width: float, height: float, num_axes: int
 ) -> tuple[Any, Sequence[Any]]:
-  """Returns a figure of that many inches, and its axes side by side."""
+  """Returns a figure of the given inches, and its axes side by side."""
   # Without pyplot, which keeps every figure in memory until it is closed.
   picture = figure.Figure(figsize=(width, height), layout='constrained')
   return picture, picture.subplots(1, num_axes, squeeze=False)[0]
@@ -40,21 +40,21 @@ def save(picture: Any, output_dir: str, name: str) -> str:
   os.makedirs(output_dir, exist_ok=True)
   path = os.path.join(output_dir, name)
   with warnings.catch_warnings(), rc_context(_NO_LAYOUT):
-    # Names of clients may be in a script that the font lacks; a box stands for
-    # each letter then.
+    # Names of clients may use a script that the font lacks; letters are then
+    # drawn as boxes.
     warnings.filterwarnings('ignore', 'Glyph .* missing')
-    # The layout is most of the work, and would be done for each file, twice.
+    # The layout is most of the work, and would be repeated for each file.
     picture.draw_without_rendering()
     picture.set_layout_engine(None)
     inches = picture.get_tightbbox().padded(_MARGIN)
     picture.savefig(path + '.png', dpi=150, bbox_inches=inches)
-    # Without a date, which would differ between figures of the same numbers.
+    # Without a date, so that figures of the same numbers are identical.
     picture.savefig(path + '.svg', metadata={'Date': None}, bbox_inches=inches)
   return path
 
 
 def style(number: int) -> tuple[str, str]:
-  """Returns the colour and the dashes of the line with that number."""
+  """Returns the colour and dashes of the line of this number."""
   return (
       COLORS[number % len(COLORS)],
       _DASHES[number // len(COLORS) % len(_DASHES)],
@@ -68,12 +68,12 @@ def draw_line(
   """Draws a line.
 
   Args:
-    axis: Where to draw.
-    label: Of the line; None: it has none in the legend.
-    number: Of the line, see `style`.
+    axis: Axis to draw on.
+    label: Label of the line; None: it has none in the legend.
+    number: Number of the line, see `style`.
     x: Floats [T].
     y: Floats [T].
-    **line: Options of matplotlib's lines; without a marker, a single point has
+    **line: Options of matplotlib's lines; without a marker, a single point gets
       one.
   """
   color, dash = style(number)
@@ -88,13 +88,13 @@ def draw_seeds(
   """Draws the mean over seeds as a line, and their range as a band.
 
   Args:
-    axis: Where to draw.
-    label: Of the line.
-    number: Of the line, see `style`.
+    axis: Axis to draw on.
+    label: Label of the line.
+    number: Number of the line, see `style`.
     x: Floats [T].
-    lowest: Least value of a seed, floats [T].
+    lowest: Lowest value of a seed, floats [T].
     mean: Floats [T].
-    highest: Largest value of a seed, floats [T].
+    highest: Highest value of a seed, floats [T].
     **line: See `draw_line`.
   """
   draw_line(axis, label, number, x, mean, **line)
@@ -104,13 +104,13 @@ def draw_seeds(
 
 
 def tick_at(axis: Any, evaluated: np.ndarray) -> None:
-  """Ticks an axis of rounds only where something was evaluated.
+  """Puts ticks on an axis of rounds only at evaluated rounds.
 
-  Few rounds are all ticked. Of many, round numbers are; where too few of them
-  were evaluated, some that were are taken as they are.
+  A few rounds all get ticks. Of many, round numbers do; if too few of these
+  were evaluated, some evaluated rounds do.
 
   Args:
-    axis: Its x axis is of rounds.
+    axis: Its x axis shows rounds.
     evaluated: The rounds that were evaluated, floats [T], in any order.
   """
   rounds = ticks = np.unique(evaluated)
@@ -119,7 +119,7 @@ def tick_at(axis: Any, evaluated: np.ndarray) -> None:
     ticks = np.intersect1d(locator.tick_values(rounds[0], rounds[-1]), rounds)
     if len(ticks) < 2:
       step = -(-len(rounds) // _MAX_TICKS)
-      # Counted from the end, because the last round is what tables tell of.
+      # Counted from the end, because tables show the last round.
       ticks = rounds[::-1][::step][::-1]
   axis.set_xticks(ticks, [f'{tick:g}' for tick in ticks])
 
@@ -138,10 +138,10 @@ def add_legend(picture: Any, axes: Iterable[Any]) -> None:
 
 
 def shortened(name: str, longest: int = 16) -> str:
-  """Returns a name for a label: its beginning, drawn as it is written."""
+  """Returns the beginning of a name as a label, drawn literally."""
   if len(name) > longest:
     name = name[:longest - 1] + '\u2026'
-  # Matplotlib reads what is between two dollars as a formula.
+  # Matplotlib treats text between two dollars as a formula.
   return name.replace('$', r'\$')
 
 
@@ -153,13 +153,13 @@ def has(columns: Optional[Mapping[str, np.ndarray]], name: str) -> bool:
 
 
 def baseline(run: results.Run) -> Optional[float]:
-  """Returns the accuracy of always answering a client's most frequent class.
+  """Returns the accuracy of always predicting a client's most frequent class.
 
   Args:
     run: A run.
 
   Returns:
-    The mean over the clients that train; None if that is not known.
+    The mean over the clients that train; None if it is unknown.
   """
   if not has(run.clients, 'majority'):
     return None
@@ -174,7 +174,7 @@ def draw_baseline(
 
   Args:
     draw: `axhline` or `axvline` of an axis of accuracies.
-    runs: On the same data.
+    runs: Runs on the same data.
   """
   known = [value for value in map(baseline, runs) if value is not None]
   if known:

@@ -17,8 +17,8 @@ def rows(
 
   Args:
     seen: 1 for clients that train, 0 for those that never do.
-    metrics: By number of steps, then by name, [N] each, NaN where a client has
-      no test examples. `share_hurt` is the share of clients that are worse off
+    metrics: By number of steps, then by name, [N] each, NaN for clients without
+      test examples. `share_hurt` is the share of clients that are worse off
       than with 0 steps, empty if 0 is not among the numbers.
   """
   return [
@@ -56,13 +56,13 @@ def _share_hurt(metrics, untouched) -> Optional[float]:
 
 
 def plot(runs: Sequence[results.Run], output_dir: str) -> str:
-  """Plots the mean against s: a colour per variant, the band is over seeds.
+  """Plots the mean against s: a colour per variant, with a band over seeds.
 
-  Clients that train are on the left, those that never do on the right.
+  Clients that train are on the left, clients that never do on the right.
 
   Args:
-    runs: Runs, of which some have a `finetuning`.
-    output_dir: Where the figure goes.
+    runs: Runs, some of which have a `finetuning`.
+    output_dir: Folder of the figure.
 
   Returns:
     The path of the figure, without suffix.
@@ -82,7 +82,7 @@ def plot(runs: Sequence[results.Run], output_dir: str) -> str:
   for axis, seen in zip(axes, sides):
     for number, (variant, members) in enumerate(variants.items()):
       curves = [_curve(run, seen, name) for run in members]
-      # Seeds of a variant have the same flags, and so the same numbers.
+      # Seeds of a variant have the same flags, and thus the same numbers.
       steps, values = curves[0][0], np.array([curve[1] for curve in curves])
       figures.draw_seeds(
           axis, variant, number, steps, values.min(0), values.mean(0),
@@ -111,12 +111,12 @@ def _curve(run: results.Run, seen: int, name: str):
 
 
 def _columns(run: results.Run) -> Mapping[str, np.ndarray]:
-  assert run.finetuning is not None  # Others are left out.
+  assert run.finetuning is not None  # Other runs are left out.
   return run.finetuning
 
 
 def _tick_at_steps(axis, runs) -> None:
-  """Labels the numbers of steps that were evaluated, and no others."""
+  """Labels only the evaluated numbers of steps."""
   steps = np.unique(np.concatenate([run.finetuning['steps'] for run in runs]))
   axis.set_xticks(steps, [f'{step:g}' for step in steps])
   axis.minorticks_off()

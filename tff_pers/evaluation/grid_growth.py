@@ -1,4 +1,4 @@
-"""Grids that do not end where the best value is: what is tried beyond them."""
+"""Extends grids whose best value is at an end."""
 
 import dataclasses
 import math
@@ -10,7 +10,7 @@ from tff_pers.evaluation import grids as grids_lib
 from tff_pers.evaluation import summary
 from tff_pers.evaluation import tuning
 
-# Digits of new values; more than anybody can tell apart.
+# Digits of new values.
 _DIGITS = 3
 
 
@@ -19,30 +19,31 @@ def more_trials(
     specs: Mapping[str, Mapping[str, dataclasses.Field]],
     can_run: Callable[[str, str], bool],
 ) -> dict[str, str]:
-  """Returns one more value to try of every variant, none if no grid grows.
+  """Returns one more value to try for every variant, none if no grid grows.
 
-  A grid grows where its best value is at an end: by the value beyond, in the
-  ratio of the two outermost ones. Of several hyperparameters that goes on at
-  whose end the best is, all others as in the best; of several of these the one
-  that has gained the fewest values, and then the first. Where all values
-  diverged, the grid grows below its smallest. A hyperparameter with a single
-  value, or with one that is no number, does not grow.
+  A grid grows if its best value is at an end: by the value beyond it, in the
+  ratio of the two outermost ones. Among several hyperparameters, one grows at
+  whose end the best value is, with all others as in the best; if there are
+  several, the one that has gained the fewest values, then the first. If all
+  values diverged, the grid grows below its smallest. A hyperparameter with a
+  single value, or with a value that is not a number, does not grow.
 
-  Because more trials are an advantage, all other variants have one more, too:
-  between the best value and the better of its neighbours (of several
-  hyperparameters, that which has gained the fewest values), or the other
-  neighbour, or beyond an end at which the best is not. If one of them has
+  Because more trials are an advantage, all other variants get one more, too:
+  between the best value and the better of its neighbours (among several
+  hyperparameters, the one that has gained the fewest values), or the other
+  neighbour, or beyond an end at which the best value is not. If one of them has
   nothing left to try, no grid grows.
 
-  All follows from what was tried, so that whoever resumes comes to the same.
+  The result depends only on what was tried, so a resumed program continues the
+  same way.
 
   Args:
-    grids: By variant, as they were at the start.
-    choices: By variant, of all values that were tried.
+    grids: Initial grids by variant.
+    choices: Choices by variant, from all values that were tried.
     specs: The hyperparameters of each variant's method by name; others do not
       grow.
-    can_run: Whether a variant takes a value that is in range, which may depend
-      on others.
+    can_run: Whether a variant accepts a value that is in range, which may
+      depend on others.
   """
   def first(variant, candidates):
     values = candidates(grids[variant], choices[variant], specs[variant])
@@ -66,7 +67,7 @@ def beyond(
     inner: The one next to it.
 
   Returns:
-    The value; None where none goes on: at 0, which a ratio neither leaves nor
+    The value; None if there is none: at 0, which a ratio neither leaves nor
     reaches, and at the bounds of the range.
   """
   if end * inner <= 0:
@@ -81,9 +82,9 @@ def beyond(
 def between(
     spec: dataclasses.Field, one: float, other: float
 ) -> Optional[str]:
-  """Returns the geometric mean of two values; beside 0, or across it, the mean.
+  """Returns the geometric mean of two values; beside or across 0, the mean.
 
-  None if there is nothing in between, as of the integers 1 and 2.
+  None if there is nothing in between, as for the integers 1 and 2.
 
   Args:
     spec: The hyperparameter, for its type and its range.
@@ -99,13 +100,13 @@ def between(
 
 
 class _Axis(NamedTuple):
-  """A hyperparameter that a grid may grow along.
+  """A hyperparameter along which a grid may grow.
 
   Attributes:
-    column: Its place in the grid.
+    column: Its position in the grid.
     spec: Its field.
     tried: The numbers that were tried, ascending.
-    gained: How many of them the grid had not at the start.
+    gained: How many of them were not in the initial grid.
   """
 
   column: int
@@ -122,7 +123,7 @@ class _Axis(NamedTuple):
     return float(value.split(';')[self.column])
 
   def put(self, number: Optional[str], value: str) -> Optional[str]:
-    """Returns the value of the grid with this number, None without one."""
+    """Returns the grid's value with this number, or None without one."""
     if number is None:
       return None
     parts = value.split(';')
@@ -131,7 +132,7 @@ class _Axis(NamedTuple):
 
 
 def _axes(grid, choice: tuning.Choice, specs) -> list[_Axis]:
-  """Returns those that may grow; those that gained the least come first."""
+  """Returns the axes that may grow, those that gained the least first."""
   numbers = grids_lib.numbers
   table = zip(grid.names, numbers(grid.values), numbers(choice.scores))
   axes = [
@@ -151,11 +152,11 @@ def _best(choice: tuning.Choice) -> str:
 
 
 def _beyond_best(grid, choice, specs) -> Iterator[Optional[str]]:
-  """Yields values beyond the ends at which the best is."""
+  """Yields values beyond the ends at which the best value is."""
   best = _best(choice)
   for axis in _axes(grid, choice, specs):
     for end, inner in axis.ends():
-      # Where all diverged, larger ones do so, too.
+      # If all values diverged, larger ones will too.
       if end == axis.of(best) and (choice.value or end < inner):
         yield axis.put(beyond(axis.spec, end, inner), best)
 
@@ -173,7 +174,7 @@ def _elsewhere(grid, choice, specs) -> Iterator[Optional[str]]:
 
 
 def _neighbours(axis: _Axis, choice: tuning.Choice, best: str) -> list[float]:
-  """Returns the numbers next to the best's, the better first."""
+  """Returns the numbers next to the best one, the better one first."""
   sign = 1 if summary.is_higher_better(choice.metric) else -1
   worth = {
       axis.of(value): sign * score for value, score in choice.scores.items()
@@ -195,4 +196,4 @@ def _is_allowed(spec: dataclasses.Field, text: str) -> bool:
   try:
     return hp.is_allowed(spec, hp.parse(spec, text))
   except ValueError:
-    return False  # Numbers may stand for something else, as 0 for false.
+    return False  # A number may not be valid here, such as 0 for false.

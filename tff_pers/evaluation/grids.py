@@ -10,9 +10,9 @@ class Grid(NamedTuple):
   """Values of one hyperparameter, or all combinations of those of several.
 
   Attributes:
-    names: Of the hyperparameters.
-    values: As texts; a combination is one text, in the order of the names and
-      with semicolons in between.
+    names: Names of the hyperparameters.
+    values: Values as texts; a combination is one text, in the order of the
+      names and separated by semicolons.
   """
 
   names: tuple[str, ...]
@@ -26,8 +26,9 @@ class Grid(NamedTuple):
 def parse_grids(text: str, variants: Sequence[str]) -> dict[str, Grid]:
   """Returns the grid of each variant, `name:value,value,...`.
 
-  Several hyperparameters, with semicolons in between, are tried in all
-  combinations. One that only one method has is named with it:
+  Several hyperparameters, separated by semicolons, are tried in all
+  combinations. A hyperparameter that only one method has is named with the
+  method:
 
     parse_grids('learning_rate:0.03,0.1,0.3', variants)
     parse_grids('learning_rate:0.03,0.1;server_learning_rate:0.5,1', variants)
@@ -35,8 +36,8 @@ def parse_grids(text: str, variants: Sequence[str]) -> dict[str, Grid]:
                 'perfedavg.steps:1,20', ['perm', 'perfedavg'])
 
   Raises:
-    ValueError: If `text` has another form, or a name or a value twice, if a
-      method is none of the variants', or if these have grids of different size.
+    ValueError: If `text` is malformed, a name or a value is repeated, a method
+      is not among the variants', or variants have grids of different size.
   """
   table = _factors(text)
   methods = {variant: brackets.parse(variant)[0] for variant in variants}
@@ -48,8 +49,8 @@ def parse_grids(text: str, variants: Sequence[str]) -> dict[str, Grid]:
       )
     if owner and name.rpartition('.')[2] in table:
       raise ValueError(
-          '`grid` must name a hyperparameter for all methods or for each by'
-          f' itself, found both for {name}.'
+          '`grid` must name a hyperparameter either for all methods or for each'
+          f' separately, found both for {name}.'
       )
   grids = {}
   for variant, method in methods.items():
@@ -71,18 +72,18 @@ def parse_grids(text: str, variants: Sequence[str]) -> dict[str, Grid]:
 
 
 def _factors(text: str) -> dict[str, list[str]]:
-  """Returns the values by name, as the names are typed."""
+  """Returns the values by name, with names as typed."""
   table = {}
   for part in text.split(';'):
     name, _, rest = part.partition(':')
     values = [value.strip() for value in rest.split(',')]
-    # 0.1 and 0.10 are the same value, of which one run would be idle.
+    # 0.1 and 0.10 are the same value, so one run would be redundant.
     distinct = {value if number(value) is None else number(value)
                 for value in values}
     well_formed = name.strip() and all(values)
     if not well_formed or len(distinct) < len(values) or name.strip() in table:
       raise ValueError(
-          '`grid` must be a hyperparameter and distinct values, as'
+          '`grid` must be a hyperparameter and distinct values, such as'
           ' learning_rate:0.03,0.1,0.3, or several of those with semicolons in'
           f' between, found {text!r}.'
       )
@@ -98,13 +99,13 @@ def with_options(variant: str, grid: Grid, value: str) -> str:
 
 
 def with_option(variant: str, name: str, value: str) -> str:
-  """Returns the variant with one option more in its brackets.
+  """Returns the variant with one more option in its brackets.
 
     with_option('fedper[split=norm]', 'learning_rate', '0.1')
     # 'fedper[split=norm,learning_rate=0.1]'
 
   Raises:
-    ValueError: If it has that option already.
+    ValueError: If it already has that option.
   """
   if name in brackets.parse(variant)[1]:
     raise ValueError(
@@ -115,16 +116,16 @@ def with_option(variant: str, name: str, value: str) -> str:
 
 
 def common(grids: Mapping[str, Grid]) -> list[str]:
-  """Returns the hyperparameters that all variants have values of."""
+  """Returns the hyperparameters for which all variants have values."""
   first, *others = [grid.names for grid in grids.values()]
   return [name for name in first if all(name in names for names in others)]
 
 
 def numbers(values: Iterable[str]) -> list[Optional[list[float]]]:
-  """Returns the numbers that were tried of each hyperparameter of a grid.
+  """Returns the numbers tried for each hyperparameter of a grid.
 
   Args:
-    values: As those of a `Grid`.
+    values: Values as in a `Grid`.
 
   Returns:
     For each hyperparameter its distinct values, ascending; None for one whose
@@ -138,7 +139,7 @@ def numbers(values: Iterable[str]) -> list[Optional[list[float]]]:
 
 
 def number(text: str) -> Optional[float]:
-  """Returns the number that a text is, None if it is none."""
+  """Returns the number in a text, or None."""
   try:
     return float(text)
   except ValueError:

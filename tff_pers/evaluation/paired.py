@@ -2,18 +2,18 @@
 
 The unit is the client: its value is the mean over seeds, and intervals are over
 clients (Student's t with N - 1 degrees of freedom). Clients of a federation
-learn from each other, so that they are not wholly independent.
+learn from each other, so they are not entirely independent.
 
-Which rows are tested is drawn, too. Where the rows were split K times and that
-noise is to count, the error of a mean over clients is that of a sum of two
-independent ones,
+The choice of test rows is random, too. If the rows were split K times and this
+noise is to be included, the error of a mean over clients is that of a sum of
+two independent ones,
 
     error^2 = s_c^2 / N + s_b^2 / K,
 
 where s_c^2 is the variance over clients of the means over splits, and s_b^2 the
 variance over splits of the means over clients (divided by N - 1 and by K - 1).
-Of a difference of two methods both are variances of the difference at the same
-clients in the same splits. The degrees of freedom stay N - 1, so that an
+For a difference of two methods, both are variances of the difference on the
+same clients in the same splits. The degrees of freedom stay N - 1, so that an
 interval never becomes narrower.
 """
 
@@ -31,21 +31,21 @@ CONFIDENCE = 0.95
 
 
 class Values(dict[str, float]):
-  """What a method reaches, by client; the mean over seeds.
+  """Values of a method by client, mean over seeds.
 
   Attributes:
-    splits: The same of each split of the rows alone; empty: the noise of
-      splitting does not count.
+    splits: Such values for each split of the rows separately; empty: the noise
+      of splitting is not included.
   """
 
   def __init__(
       self, values: Mapping[str, float],
       splits: Sequence[Mapping[str, float]] = (),
   ):
-    """Keeps the values.
+    """Stores the values.
 
     Args:
-      values: By client.
+      values: Values by client.
       splits: See the class.
     """
     super().__init__(values)
@@ -56,11 +56,11 @@ class Mean(NamedTuple):
   """A mean over clients and its 95 % interval.
 
   Attributes:
-    mean: NaN of no clients.
-    low: None of fewer than two clients.
-    high: Likewise.
-    error: Its standard error, None likewise.
-    clients: How many there are.
+    mean: The mean; NaN without clients.
+    low: Lower end; None for fewer than two clients.
+    high: Upper end; None for fewer than two clients.
+    error: Standard error; None for fewer than two clients.
+    clients: Number of clients.
   """
 
   mean: float
@@ -71,14 +71,14 @@ class Mean(NamedTuple):
 
 
 class Difference(NamedTuple):
-  """How much better one method is than another, at the same clients.
+  """By how much one method is better than another on the same clients.
 
   Attributes:
-    gain: Mean of the differences; > 0: the first is better, whether the metric
-      is an accuracy or a loss.
-    p_value: Of a paired t test, None of fewer than two clients.
-    share_better: Share of clients at which the first is better.
-    share_worse: Share of clients at which it is worse.
+    gain: Mean of the differences; > 0: the first is better, for accuracies and
+      losses alike.
+    p_value: p value of a paired t test; None for fewer than two clients.
+    share_better: Share of clients for which the first is better.
+    share_worse: Share of clients for which the first is worse.
   """
 
   gain: Mean
@@ -88,7 +88,7 @@ class Difference(NamedTuple):
 
   @property
   def is_noise(self) -> bool:
-    """Whether the 95 % interval has no sign; so it is if there is none."""
+    """Whether the 95 % interval contains 0, or there is none."""
     low, high = self.gain.low, self.gain.high
     return low is None or high is None or low <= 0 <= high
 
@@ -97,15 +97,15 @@ def of_clients(
     runs: Sequence[results.Run], metric: str, *, validation: bool = False,
     by_split: bool = False,
 ) -> Values:
-  """Returns the mean over seeds of what each client reaches.
+  """Returns each client's mean over seeds.
 
   Clients that never train, and those without examples, are left out.
 
   Args:
-    runs: Of one method, by different seeds.
+    runs: Runs of one method with different seeds.
     metric: `accuracy` or `loss`.
-    validation: Whether on validation data, else on test data.
-    by_split: Whether each run has another split, whose noise counts.
+    validation: Whether to use validation data, not test data.
+    by_split: Whether each run has another split, whose noise is included.
   """
   splits = []
   if by_split and len(runs) > 1:
@@ -119,7 +119,7 @@ def of_clients(
       seen = columns['seen'] == 1
     for client, value in zip(columns['client'][seen], columns[metric][seen]):
       found.setdefault(str(client), []).append(value)
-  # A client may have no example in the part that one of the seeds draws.
+  # A client may have no test example in the split of some seed.
   means = {
       client: np.mean([v for v in values if not math.isnan(v)] or [math.nan])
       for client, values in found.items()
@@ -131,7 +131,7 @@ def of_clients(
 
 
 def mean_of(values: Values) -> Mean:
-  """Returns the mean over clients of what a method reaches, see `mean`."""
+  """Returns the mean over clients of a method's values, see `mean`."""
   return mean(
       list(values.values()), [list(split.values()) for split in values.splits]
   )
@@ -144,7 +144,7 @@ def mean(
 
   Args:
     values: [N], by client.
-    splits: The values of the clients in each split, if their noise counts.
+    splits: Values of the clients in each split, if their noise is included.
   """
   values = np.asarray(values, np.float64)
   count = values.size
@@ -161,7 +161,7 @@ def mean(
 
 
 def _split_error(splits: Sequence[Sequence[float]]) -> float:
-  """Returns the error by splits of a mean over clients; 0 of fewer than two."""
+  """Returns the error of a mean due to splits; 0 for fewer than two."""
   means = [float(np.mean(values)) for values in splits if len(values)]
   if len(means) < 2:
     return 0.0
@@ -169,7 +169,7 @@ def _split_error(splits: Sequence[Sequence[float]]) -> float:
 
 
 def difference(first: Values, second: Values, metric: str) -> Difference:
-  """Compares two methods at the clients that both have a value of."""
+  """Compares two methods on the clients for which both have values."""
   gains = _gains(first, second, metric)
   gain = mean(gains, [
       _gains(one, two, metric).tolist()
@@ -177,7 +177,7 @@ def difference(first: Values, second: Values, metric: str) -> Difference:
   ])
   p_value = None
   if gain.error is not None:
-    # Without any difference, the test divides 0 by 0.
+    # Without any difference, the test would divide 0 by 0.
     p_value = 0.0 if gain.mean else 1.0
     if gain.error:
       p_value = 2 * float(
@@ -193,7 +193,7 @@ def difference(first: Values, second: Values, metric: str) -> Difference:
 def _gains(
     first: Mapping[str, float], second: Mapping[str, float], metric: str
 ) -> np.ndarray:
-  """Returns how much better the first is at the clients of both, [N]."""
+  """Returns by how much the first is better on common clients, [N]."""
   clients = [client for client in first if client in second]
   one = np.array([first[client] for client in clients])
   two = np.array([second[client] for client in clients])

@@ -17,7 +17,7 @@ from tff_pers.evaluation import times
 
 
 def plot_run(folder: str, output_dir: Optional[str] = None) -> list[str]:
-  """Plots one run: curves, clients, and data map and mixing if it has them.
+  """Plots one run: curves, clients, data map and mixing if it has them.
 
   Returns:
     The paths of the figures, without suffix.
@@ -28,7 +28,7 @@ def plot_run(folder: str, output_dir: Optional[str] = None) -> list[str]:
 
 
 def plot_compared_run(folder: str) -> list[str]:
-  """Plots of one run what `plot_runs` of a comparison does not have.
+  """Plots those figures of one run that `plot_runs` does not draw.
 
   Returns:
     The paths of the figures, without suffix.
@@ -48,7 +48,7 @@ def _plot_parts(run: results.Run, output_dir: str) -> list[str]:
 
 
 def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
-  """Plots what compares runs: curves and clients, a colour per variant."""
+  """Plots comparisons of runs: curves and clients, a colour per variant."""
   made = [curve_plots.plot_curves(runs, output_dir)]
   is_known = all('bytes_down' in run.metrics for run in runs)
   if len(figures.by_variant(runs)) > 1 and is_known:
@@ -68,9 +68,9 @@ def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
   return made
 
 
-# Longer names below an axis would run into each other.
+# Longer names below an axis would overlap.
 _MAX_UPRIGHT = 3
-# More names of classes than these would run into each other.
+# More names of classes would overlap.
 _NAMED_CLASSES = 10
 
 
@@ -196,7 +196,7 @@ def plot_parameters(runs: Sequence[results.Run], output_dir: str) -> str:
 
 
 def _extra_parameters(run: results.Run) -> Optional[float]:
-  """Returns parameters beyond the model's, relative to them; None: unknown."""
+  """Returns the relative number of extra parameters; None: unknown."""
   numbers = run.config.get('parameters') or {}
   if not numbers.get('client'):
     return None
@@ -237,7 +237,7 @@ def _mark_groups(line, edges, color: str) -> None:
 
 
 def _client_ticks(axis, order, names) -> None:
-  """Labels at most eleven clients by their names, or numbers if None."""
+  """Labels at most eleven clients by name, or number if names are None."""
   shown = np.arange(0, len(order), max(1, -(-len(order) // 10)))
   clients = order[shown] if names is None else names[order[shown]]
   labels = [figures.shortened(str(client)) for client in clients]

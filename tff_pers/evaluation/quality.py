@@ -1,7 +1,7 @@
-"""How good predictions are, beside their accuracy or loss, by scikit-learn.
+"""Metrics of predictions beyond accuracy and loss, by scikit-learn.
 
-Where one class is rare, a model that never predicts it has a high accuracy; the
-share of the most frequent class, recall and AUC tell.
+If one class is rare, a model that never predicts it has a high accuracy; the
+share of the most frequent class, recall and AUC reveal it.
 """
 
 import functools
@@ -11,16 +11,16 @@ import warnings
 
 import numpy as np
 
-# Metrics of a task's own, see `Task.metrics`.
+# Metrics that a task brings, see `Task.metrics`.
 Own = Mapping[str, Callable[[np.ndarray, np.ndarray], float]]
 _BINS = 10
-# By so little an accuracy is not above the share of a class.
+# Accuracies exceeding the most frequent class's share by less are suspect.
 _LITTLE = 0.01
 _NAMED = 5
 
 
 class Predictions(NamedTuple):
-  """What a model says of a client's examples.
+  """A model's predictions on a client's examples.
 
   Attributes:
     y: int[n] labels 0..C-1, or float[n] targets.
@@ -37,18 +37,18 @@ class Predictions(NamedTuple):
 
 
 def _sklearn():
-  """Returns scikit-learn's metrics, half a second of imports, when asked."""
+  """Imports scikit-learn's metrics late, as this takes half a second."""
   from sklearn import metrics  # pylint: disable=g-import-not-at-top
   return metrics
 
 
 def _majority(found: Predictions) -> float:
-  """The share of the most frequent class: of always answering that."""
+  """Returns the share of the most frequent class, always predicting it."""
   return np.bincount(found.y).max() / len(found.y)
 
 
 def _balanced_accuracy(found: Predictions) -> float:
-  """The mean recall of the classes that the client has."""
+  """Returns the mean recall over the classes that the client has."""
   there = np.unique(found.y)
   return _sklearn().recall_score(
       found.y, found.labels, labels=there, average='macro', zero_division=0.0
@@ -56,9 +56,9 @@ def _balanced_accuracy(found: Predictions) -> float:
 
 
 def _auc(found: Predictions) -> float:
-  """Of two classes of the second, of several the mean of each against the rest.
+  """Returns the AUC of the second of two classes, else mean one-against-rest.
 
-  NaN if the client lacks one.
+  NaN if the client lacks a class.
   """
   probabilities = found.outputs
   number = probabilities.shape[1]
@@ -70,7 +70,7 @@ def _auc(found: Predictions) -> float:
 
 
 def _f1(found: Predictions) -> float:
-  """Of the second of two classes, of several the mean over them."""
+  """Returns F1 of the second of two classes, else the mean over classes."""
   number = found.outputs.shape[1]
   how: Mapping[str, object] = dict(average='macro', labels=range(number))
   if number == 2:
@@ -81,10 +81,10 @@ def _f1(found: Predictions) -> float:
 
 
 def _calibration_error(found: Predictions) -> float:
-  """The mean distance of confidence and accuracy, over ten bins.
+  """Returns the mean distance of confidence and accuracy over ten bins.
 
-  Bins are of the predicted label's probability, and weighted by their examples
-  (Guo et al., On Calibration of Modern Neural Networks, 2017, equation 3).
+  Bins are of the predicted label's probability, weighted by their examples (Guo
+  et al., On Calibration of Modern Neural Networks, 2017, equation 3).
   """
   confidence = found.outputs.max(axis=1)
   gap = (found.labels == found.y) - confidence
@@ -93,7 +93,7 @@ def _calibration_error(found: Predictions) -> float:
 
 
 def _r2(found: Predictions) -> float:
-  """NaN where y is constant."""
+  """Returns R^2; NaN if y is constant."""
   return _sklearn().r2_score(*found) if np.ptp(found.y) else np.nan
 
 
@@ -122,12 +122,12 @@ def of_clients(
 ) -> list[dict[str, float]]:
   """Returns the metrics of each client.
 
-  NaN of those without examples, or whose predictions are not finite.
+  NaN for clients without examples, or with non-finite predictions.
 
   Args:
-    found: What the clients' models predict, all of labels or all of targets.
-    metrics: Names of metrics; empty: all that there are.
-    own: Metrics of the task's own.
+    found: Predictions of the clients' models, all labels or all targets.
+    metrics: Names of metrics; empty: all.
+    own: Metrics that the task brings.
   """
   ranks = {each.outputs.ndim for each in found if each is not None}
   known = dict(_OF_LABELS if 2 in ranks else _OF_TARGETS if ranks else {})
@@ -151,7 +151,7 @@ def mean(
   Args:
     found: See `of_clients`.
     metric: Its name.
-    own: Metrics of the task's own.
+    own: Metrics that the task brings.
   """
   values = [row[metric] for row in of_clients(found, (metric,), own)]
   values = [value for value in values if not np.isnan(value)]
@@ -168,14 +168,14 @@ def confusion(found: Sequence[Predictions]) -> np.ndarray:
 
 
 def rarity_sentence(table: np.ndarray, classes: Sequence[str]) -> str:
-  """Says what accuracy hides: it is no more than the most frequent class gives.
+  """Returns a sentence if accuracy is near the most frequent class's share.
 
   Args:
     table: See `confusion`.
     classes: Names of the classes.
 
   Returns:
-    The sentence with what is found of the other classes; '' if the accuracy is
+    The sentence, with the recall of the other classes; '' if the accuracy is
     more than .01 above the share of the most frequent class.
   """
   there, right, total = table.sum(axis=1), np.diag(table), table.sum()
@@ -186,13 +186,13 @@ def rarity_sentence(table: np.ndarray, classes: Sequence[str]) -> str:
   usual = int(there.argmax())
   return (
       f'The test accuracy over all rows, {right.sum() / total:.4f}, is hardly'
-      f' above that of always answering {classes[usual]}'
+      f' above that of always predicting {classes[usual]}'
       f' ({there[usual] / total:.4f}). {recognized_sentence(table, classes)}'
   )
 
 
 def recognized_sentence(table: np.ndarray, classes: Sequence[str]) -> str:
-  """Says how many rows of each class are predicted to be of it.
+  """Returns a sentence on the correctly predicted rows of each class.
 
   Args:
     table: See `confusion`.
@@ -204,6 +204,6 @@ def recognized_sentence(table: np.ndarray, classes: Sequence[str]) -> str:
   ]
   more = len(found) - _NAMED
   return (
-      f'Recognized rows: {", ".join(found[:_NAMED])}'
+      f'Correctly predicted rows: {", ".join(found[:_NAMED])}'
       + (f' and {more} other classes' if more > 0 else '') + '.'
   )

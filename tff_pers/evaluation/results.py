@@ -4,7 +4,7 @@
     metrics.csv   a row per evaluated round (see simulation/metric_rows.py)
     clients.csv   a row per client, last evaluated round
     validation.csv  a row per client that trains  --validation_fraction
-    features.json what was made of the columns of a table, see data/features.py
+    features.json preprocessing of the columns of a table, see data/features.py
     data.csv      client, group, examples per class     classes, groups or names
     mixing.npy    float32[N, N], mixing weights         methods that learn them
                   (float32[C, N] with C models)
@@ -15,11 +15,10 @@
                                                         some message was refused
     diverged.txt  the sentence that the run ended with  NaN or infinity
 
-Column `client` has the names that the data give, else numbers of the whole
-task.
-In CSV files a text that a spreadsheet would take for a formula has `'` in front
-(`files.to_cell`); `read_rows` takes it away.
-Byzantine clients are no rows of clients.csv, and NaN in router.npy.
+Column `client` has the names that the data give, else numbers in the whole
+task. In CSV files a text that a spreadsheet would treat as a formula is
+prefixed by `'` (`files.to_cell`); `read_rows` removes the prefix.
+Byzantine clients have no rows in clients.csv, and NaN in router.npy.
 """
 
 import csv
@@ -54,25 +53,24 @@ DROPPED_COLUMNS = ('client', 'rounds')
 
 
 class Run(NamedTuple):
-  """What a run's folder holds.
+  """The contents of a run's folder.
 
   Attributes:
     folder: The folder.
     config: `config.json`.
     metrics: Columns of `metrics.csv`, floats; NaN for empty cells.
-    clients: Columns of `clients.csv`, likewise, but `client` is int64[N] or,
-      if one of them is no number, text [N]; None while it runs.
+    clients: Columns of `clients.csv`, likewise, but `client` is int64[N] or, if
+      any name is not a number, text [N]; None while it runs.
     class_counts: int64[N, num_classes], or None.
     groups: int64[N], -1 unknown, or None.
     mixing: float32[N, N] or, with C models, [C, N]; or None.
     router: float[N, C], or None.
     finetuning: Columns of `finetuning.csv`, floats, or None.
     client_names: int64[N] or text [N], the clients that train; None: unknown,
-      they have numbers 0..N-1 alone.
+      they only have the numbers 0..N-1.
     validation: Columns of `validation.csv`, or None.
-    diverged: The sentence that a run ended with which met NaN or infinity, or
-      None.
-    class_names: Of the columns of `class_counts`.
+    diverged: The sentence with which a diverged run ended, or None.
+    class_names: Names of the columns of `class_counts`.
   """
 
   folder: str
@@ -91,7 +89,7 @@ class Run(NamedTuple):
 
   @property
   def final_clients(self) -> Mapping[str, np.ndarray]:
-    """`clients` of a run that is finished."""
+    """`clients` of a finished run."""
     assert self.clients is not None
     return self.clients
 
@@ -106,7 +104,7 @@ def read_run(folder: str) -> Run:
 
   Raises:
     FileNotFoundError: If it holds no run.
-    damaged.DamagedError: If a file cannot be what was written.
+    damaged.DamagedError: If a file is damaged.
   """
   config = read_config(folder)
   counts = _read_optional(folder, DATA, ('client', 'group'))
@@ -139,7 +137,7 @@ def read_config(folder: str) -> dict[str, Any]:
 
   Raises:
     FileNotFoundError: If there is none.
-    damaged.DamagedError: If it cannot be that of a run.
+    damaged.DamagedError: If it is damaged.
   """
   path = os.path.join(folder, CONFIG)
   with open(path, encoding='utf-8') as file, damaged.reading(
@@ -153,7 +151,7 @@ def read_config(folder: str) -> dict[str, Any]:
 
 
 def write_config(folder: str, config: Mapping[str, Any]) -> None:
-  """Makes the folder and writes `config.json`, whole or not at all."""
+  """Makes the folder and writes `config.json` atomically."""
   os.makedirs(folder, exist_ok=True)
   files.write_text(
       os.path.join(folder, CONFIG), json.dumps(config, indent=2) + '\n'
@@ -161,16 +159,16 @@ def write_config(folder: str, config: Mapping[str, Any]) -> None:
 
 
 def write_features(folder: str, features: features_lib.Features) -> None:
-  """Makes the folder and writes `features.json`, whole or not at all."""
+  """Makes the folder and writes `features.json` atomically."""
   os.makedirs(folder, exist_ok=True)
   files.write_text(os.path.join(folder, FEATURES), features.to_json())
 
 
 def read_features(folder: str) -> Optional[features_lib.Features]:
-  """Returns what a run made of the columns of its table; None: x as it is.
+  """Returns a run's preprocessing of its table; None: x is used as is.
 
   Raises:
-    damaged.DamagedError: If the file cannot be what was written.
+    damaged.DamagedError: If the file is damaged.
   """
   path = os.path.join(folder, FEATURES)
   if not os.path.exists(path):
@@ -182,7 +180,7 @@ def read_features(folder: str) -> Optional[features_lib.Features]:
 
 
 def write_clients(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
-  """Writes `clients.csv`; rows have `CLIENT_COLUMNS`, and maybe others."""
+  """Writes `clients.csv`; rows have `CLIENT_COLUMNS` and possibly others."""
   _write_more(os.path.join(folder, CLIENTS), CLIENT_COLUMNS, rows)
 
 
@@ -221,7 +219,7 @@ def read_clients(folder: str) -> Optional[Mapping[str, np.ndarray]]:
 
 
 def write_validation(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
-  """Writes `validation.csv`; `VALIDATION_COLUMNS`, and maybe others."""
+  """Writes `validation.csv`: `VALIDATION_COLUMNS` and possibly others."""
   _write_more(os.path.join(folder, VALIDATION), VALIDATION_COLUMNS, rows)
 
 
@@ -241,7 +239,7 @@ def write_finetuning(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def write_diverged(folder: str, sentence: Optional[str]) -> None:
-  """Writes `diverged.txt`; None: the run goes on, and there is no such file."""
+  """Writes `diverged.txt`; None removes it, because the run continues."""
   path = os.path.join(folder, DIVERGED)
   if sentence is not None:
     files.write_text(path, sentence + '\n')
@@ -258,7 +256,7 @@ def _read_diverged(folder: str) -> Optional[str]:
 
 
 def write_dropped(folder: str, rounds: Mapping[Any, int]) -> None:
-  """Writes `dropped.csv`: in how many rounds each client was dropped."""
+  """Writes `dropped.csv`: the number of rounds that dropped each client."""
   rows = [
       dict(client=client, rounds=number) for client, number in rounds.items()
   ]
@@ -269,16 +267,16 @@ def read_rows(
     folder: str, name: str, required: Sequence[str] = (),
     numbers: Sequence[str] = (),
 ) -> list[dict[str, str]]:
-  """Returns the rows of a CSV file as texts, none if there is no file.
+  """Returns the rows of a CSV file as texts; empty without the file.
 
   Args:
     folder: The folder.
-    name: Of the file.
+    name: Name of the file.
     required: Columns that it must have.
-    numbers: Those of them that must be numbers or empty.
+    numbers: Columns among them that must be numbers or empty.
 
   Raises:
-    damaged.DamagedError: If the file cannot be what was written.
+    damaged.DamagedError: If the file is damaged.
   """
   path = os.path.join(folder, name)
   if not os.path.exists(path):
@@ -322,17 +320,17 @@ def write_data(
 def write_csv(
     path: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
 ) -> None:
-  """Writes a CSV file, whole or not at all.
+  """Writes a CSV file atomically.
 
-  None is an empty cell; texts are written as `files.to_cell` says.
+  None is an empty cell; texts are written by `files.to_cell`.
 
   Args:
     path: The file.
-    columns: Their names.
+    columns: Names of the columns.
     rows: A cell for each column, by name.
 
   Raises:
-    ValueError: If a row has a cell of no column.
+    ValueError: If a row has a cell without a column.
   """
   with files.whole(path) as file:
     writer = csv.DictWriter(file, columns)
@@ -341,7 +339,7 @@ def write_csv(
 
 
 def write_matrix(folder: str, name: str, matrix: np.ndarray) -> None:
-  """Writes `MIXING` or `ROUTER`, whole or not at all."""
+  """Writes `MIXING` or `ROUTER` atomically."""
   with files.whole(os.path.join(folder, name), 'wb') as file:
     np.save(file, matrix)
 
@@ -369,7 +367,7 @@ def _cell(value) -> str:
 
 
 def _read_metrics(folder: str) -> dict[str, np.ndarray]:
-  """Returns the columns of `metrics.csv`, none if there is no file."""
+  """Returns the columns of `metrics.csv`; empty without the file."""
   columns = _read_optional(folder, METRICS, ('round',)) or {}
   with damaged.reading(os.path.join(folder, METRICS)):
     damaged.check_rounds(columns.get('round', ()))
@@ -386,12 +384,12 @@ def _read_optional(folder: str, name: str, required: Sequence[str]):
     return {column: _column(column, rows) for column in names}
 
 
-# As `data/tables.py` reads names: 01 is a text, not the number 1.
+# As in `data/tables.py`: the name 01 is a text, not the number 1.
 _INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
 
 
 def _column(name: str, rows: Sequence[Mapping[str, str]]) -> np.ndarray:
-  """Returns floats; of clients their names, int64 if all are integers."""
+  """Returns floats; for clients, names, or int64 if all are integers."""
   if name == 'client':
     cells = [row[name] for row in rows]
     are_numbers = all(_INTEGER.fullmatch(cell) for cell in cells)
@@ -401,7 +399,7 @@ def _column(name: str, rows: Sequence[Mapping[str, str]]) -> np.ndarray:
 
 
 def _load_optional(folder: str, name: str) -> Optional[np.ndarray]:
-  """Returns the matrix in a .npy file, None if there is no file."""
+  """Returns the matrix in a .npy file, or None without the file."""
   path = os.path.join(folder, name)
   if not os.path.exists(path):
     return None
@@ -419,7 +417,7 @@ def _class_names(columns) -> tuple[str, ...]:
 
 def _class_counts(columns) -> Optional[np.ndarray]:
   names = _class_names(columns)
-  # On regression there are no classes to count.
+  # Regression has no classes to count.
   if not names:
     return None
   return np.stack([columns[name] for name in names], 1).astype(np.int64)

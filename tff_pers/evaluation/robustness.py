@@ -10,7 +10,7 @@ from tff_pers.evaluation import figures
 COLUMNS = (
     'task', 'algo', 'rule', 'attack', 'num_byzantine', 'seed', 'final'
 )
-# Below this a distance is rounding, and all of them have one colour.
+# Smaller distances are rounding errors, and all get the same colour.
 _SMALLEST = 1e-14
 
 
@@ -20,13 +20,13 @@ def cells(
   """Returns (rules, attacks, values) of the rows of `robustness.csv`.
 
   Args:
-    rows: Each with the fields `rule`, `attack` and `final`, a number.
+    rows: Rows with the fields `rule`, `attack` and `final`, a number.
 
   Returns:
-    The rules and the attacks in their order in `rows`, and float64[rules,
-    attacks, 3]: least, median and largest `final` over the seeds; NaN where
-    there is no row. A NaN or infinite `final` counts as infinity in all three:
-    a run that diverged is worse than any number.
+    The rules and attacks in their order in `rows`, and float64[rules, attacks,
+    3]: smallest, median and largest `final` over the seeds; NaN if there is no
+    row. A NaN or infinite `final` counts as infinity in all three, because a
+    diverged run is worse than any number.
   """
   found = collections.defaultdict(list)
   for row in rows:
@@ -45,7 +45,7 @@ def cells(
 
 
 def _median(values: Sequence[float]) -> float:
-  """Returns the middle value, the larger of two: infinities have no mean."""
+  """Returns the middle value, or the larger of the middle two."""
   return sorted(values)[len(values) // 2]
 
 
@@ -63,11 +63,12 @@ def markdown(rows: Sequence[Mapping[str, Any]], is_distance: bool) -> str:
 
 
 def text(value: np.ndarray, is_distance: bool) -> str:
-  """Returns a cell in words: the median, and the worst seed if it differs.
+  """Returns the text of a cell: the median, and the worst seed if different.
 
   Args:
-    value: float64[3], least, median and largest over the seeds.
-    is_distance: Whether small is good; else these are accuracies.
+    value: float64[3], smallest, median and largest over the seeds.
+    is_distance: Whether values are distances, where small is good, or
+      accuracies.
   """
   if np.isnan(value[1]):
     return ''
@@ -77,7 +78,7 @@ def text(value: np.ndarray, is_distance: bool) -> str:
 
 
 def _readable(background) -> str:
-  """Returns black or white, whichever can be read on a colour (r, g, b, a)."""
+  """Returns black or white, whichever is readable on a colour (r, g, b, a)."""
   red, green, blue, _ = background
   return 'black' if 0.3 * red + 0.6 * green + 0.1 * blue > 0.5 else 'white'
 
@@ -91,9 +92,9 @@ def plot(
   The number in a cell is the median over the seeds.
 
   Args:
-    rows: Of `robustness.csv`.
-    output_dir: Where to write.
-    is_distance: Whether `final` is a distance, else an accuracy.
+    rows: Rows of `robustness.csv`.
+    output_dir: Folder of the figure.
+    is_distance: Whether `final` is a distance or an accuracy.
   """
   rules, attacks, values = cells(rows)
   medians = values[..., 1]
@@ -103,7 +104,7 @@ def plot(
   picture, (axis,) = figures.new_figure(
       2.6 + 1.1 * len(attacks), 1.4 + 0.36 * len(rules), 1
   )
-  # What has no number is as bad as can be; what was not run is white.
+  # Cells without a number get the worst colour; cells not run are white.
   axis.set_facecolor('white')
   limits = dict(vmin=-12, vmax=1) if is_distance else dict(vmin=0, vmax=1)
   colors = 'RdYlGn_r' if is_distance else 'RdYlGn'

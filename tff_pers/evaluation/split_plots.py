@@ -14,10 +14,10 @@ COLUMNS = ('split', 'private_share', 'seeds', 'accuracy_mean', 'accuracy_std',
 def rows(
     runs: comparison.Runs, splits: Mapping[str, str], ends: Mapping[str, float]
 ) -> list[dict[str, Any]]:
-  """Returns a row of `COLUMNS` per variant, by rising share.
+  """Returns a row of `COLUMNS` per variant, by increasing share.
 
   Args:
-    runs: By (variant, seed); None for a run that diverged.
+    runs: Runs by (variant, seed); None for a diverged run.
     splits: The name of each variant's split.
     ends: The shares of variants that split nothing: 0 or 1.
   """
@@ -28,7 +28,7 @@ def rows(
         {name: row.get(name) for name in COLUMNS}, split=splits[variant],
         private_share=_share(runs, variant, ends),
     ))
-  # Where all seeds diverged nobody knows the share.
+  # If all seeds diverged, the share is unknown.
   return sorted(found, key=lambda row: (
       row['private_share'] is None, row['private_share'] or 0.0
   ))
@@ -44,11 +44,11 @@ def _share(runs: comparison.Runs, variant: str, ends) -> Optional[float]:
 
 
 def plot(table: Sequence[Mapping[str, Any]], output_dir: str) -> str:
-  """Plots a table of `rows`; bars are deviations over seeds.
+  """Plots a table of `rows`; bars are standard deviations over seeds.
 
   Args:
-    table: See `rows`; the loss is drawn where there is no accuracy.
-    output_dir: Where the figure goes.
+    table: See `rows`; the loss is drawn if there is no accuracy.
+    output_dir: Folder of the figure.
 
   Returns:
     The path of the figure, without suffix.
@@ -67,7 +67,7 @@ def plot(table: Sequence[Mapping[str, Any]], output_dir: str) -> str:
         row['private_share'], value, yerr=deviation, fmt='o', color=color,
         capsize=3, label=row['split'],
     )
-  # Biases and adaptors are a percent of a model or less, and 0 is a point too.
+  # Biases and adaptors are at most 1 % of a model, and 0 is a point too.
   axis.set_xscale('symlog', linthresh=1e-3)
   axis.set_xlim(-1e-4, 1.5)
   axis.set_xticks(

@@ -1,9 +1,9 @@
-"""`--rounds=auto`: validation data say when a run ends.
+"""`--rounds=auto`: validation data decide when a run ends.
 
 A run ends after the first evaluated round that is `patience` evaluations, and
 at least a cycle of the method (`config/cadence.py`), past the best one. The
-models that a run ends with are those of its last round, as in all other runs.
-Test data are not looked at.
+final models are those of the last round, as in all other runs. Test data are
+not used.
 """
 
 import math
@@ -13,8 +13,8 @@ from tff_pers.config import cadence as cadence_lib
 from tff_pers.evaluation import summary
 from tff_pers.evaluation import tuning
 
-# What counts as better: an accuracy that is higher by more than this, a loss
-# that is lower by more than this share. Less is noise, or will not pay.
+# Smallest improvement: absolute for an accuracy, relative for a loss. Smaller
+# ones are noise or do not pay.
 LEAST = 1e-3
 
 
@@ -22,9 +22,9 @@ class Rule(NamedTuple):
   """When a run ends.
 
   Attributes:
-    metric: `accuracy` or `loss`, of which the mean over clients on their
-      validation data counts.
-    patience: Evaluations without an improvement after which the run ends.
+    metric: `accuracy` or `loss`; its mean over clients on their validation data
+      counts.
+    patience: Evaluations without improvement after which the run ends.
     cadence: Which evaluations are compared.
   """
 
@@ -34,15 +34,15 @@ class Rule(NamedTuple):
 
 
 class Watch:
-  """Sees the rows of a run's metrics one after the other.
+  """Watches the rows of a run's metrics in order.
 
-  What it says follows from the rows alone: a run that is resumed shows it the
-  rows of its folder, and ends where it would have ended.
+  Its result depends only on the rows: a resumed run passes it the rows of its
+  folder, and ends where it would have ended.
 
   Attributes:
     best_round: The best evaluated round so far; 0: none was compared.
-    best: What it was worth.
-    last: What the last one was worth.
+    best: The metric of that round.
+    last: The metric of the last round.
     is_over: Whether the run ends.
   """
 
@@ -52,7 +52,7 @@ class Watch:
     self.is_over = False
 
   def __call__(self, row: Mapping[str, Any]) -> bool:
-    """Notes a row of metrics, with its `round`; returns `is_over`."""
+    """Processes a row of metrics with `round`; returns `is_over`."""
     round_num = int(row['round'])
     self.last = tuning.score(row, self._rule.metric)
     if not self._rule.cadence.compares(round_num):
@@ -77,7 +77,7 @@ class Watch:
     return score < self.best - LEAST * abs(self.best)
 
   def sentence(self, round_num: int) -> str:
-    """Says where the run ended, and why.
+    """Returns where and why the run ended.
 
     Args:
       round_num: Its last round.
@@ -85,12 +85,12 @@ class Watch:
     metric = f'validation {self._rule.metric}'
     if not self.is_over:
       return (
-          f'Ended at --max_rounds={round_num}: {metric} was the best in round'
+          f'Ended at --max_rounds={round_num}: {metric} was best in round'
           f' {self.best_round} ({self.best:.4f}). Tip: a larger --max_rounds.'
       )
     return (
         f'Ended after round {round_num}: {metric} has not improved since round'
         f' {self.best_round} ({self.best:.4f}). All results are those of the'
         f' last round ({self.last:.4f}). Tip: --rounds={self.best_round} trains'
-        ' as long as was best.'
+        ' only up to the best round.'
     )

@@ -1,4 +1,4 @@
-"""From metrics per client to the numbers of a table."""
+"""Summarises metrics per client into the numbers of a table."""
 
 import math
 from typing import NamedTuple, Optional
@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-# Of clients: those of every run, those of labels, those of targets.
+# Metrics of clients: of every run, of labels, of targets.
 COMMON = ('accuracy', 'loss')
 OF_LABELS = ('balanced_accuracy', 'auc', 'f1')
 OF_TARGETS = ('mae', 'rmse', 'r2')
@@ -15,7 +15,7 @@ _LOWER = ('loss', 'calibration_error', 'mae', 'rmse')
 
 
 def is_higher_better(metric: str) -> bool:
-  """Returns whether more of a metric is better, as of an accuracy."""
+  """Returns whether larger values of a metric are better."""
   return metric not in _LOWER
 
 
@@ -49,11 +49,11 @@ def summarize(
     values: [N], the metric per client; NaN is worse than any number.
     num_examples: [N], test examples per client, >= 0; clients without any are
       left out.
-    higher_is_better: True for accuracies, False for losses; says which clients
-      are the worst.
+    higher_is_better: True for accuracies, False for losses; determines which
+      clients are the worst.
 
   Raises:
-    ValueError: If the two have not one entry for each client.
+    ValueError: If the two do not have one entry per client.
   """
   values = np.asarray(values, np.float64)
   weights = np.asarray(num_examples, np.float64)
@@ -65,7 +65,7 @@ def summarize(
   values, weights = values[weights > 0], weights[weights > 0]
   if not values.size:
     return Summary(*[math.nan] * len(Summary._fields))
-  # Worst first. A sort alone would put NaN behind the best.
+  # Worst first. Sorting alone would put NaN after the best.
   ordered = values[np.lexsort(
       (values if higher_is_better else -values, ~np.isnan(values))
   )]
@@ -84,7 +84,7 @@ def summarize(
 
 
 def num_in_decile(num_clients: int) -> int:
-  """Returns how many clients are 10 % of N: ceil(N / 10)."""
+  """Returns the number of clients that are 10 % of N: ceil(N / 10)."""
   return -(-num_clients // 10)
 
 
@@ -94,7 +94,7 @@ def share_hurt(
   """Returns the share of clients that are worse off than under a reference.
 
   Args:
-    values: [N], the metric per client; NaN where a client has none.
+    values: [N], the metric per client; NaN if a client has none.
     reference: [N], the metric of the same clients under the reference run.
     higher_is_better: True for accuracies, False for losses.
 
@@ -103,7 +103,7 @@ def share_hurt(
     there are none.
 
   Raises:
-    ValueError: If the two are not of as many clients.
+    ValueError: If the two have different numbers of clients.
   """
   values = np.asarray(values, np.float64)
   reference = np.asarray(reference, np.float64)

@@ -1,4 +1,4 @@
-"""How good runs are against the virtual clock, and against server updates."""
+"""Plots metrics against the virtual clock and against server updates."""
 
 from typing import Sequence
 
@@ -20,9 +20,9 @@ FIGURE = 'virtual_time'
 def plot(runs: Sequence[results.Run], output_dir: str) -> str:
   """Plots accuracy, else distance, else loss; a line per variant.
 
-  The line is the mean over seeds at the mean of their times, the band their
-  range. Distance and loss are on a logarithmic axis. A round of a synchronous
-  method is one server update.
+  The line is the mean over seeds at their mean times, the band their range.
+  Distance and loss have a logarithmic axis. A round of a synchronous method is
+  one server update.
 
   Returns:
     The path of the figure, without suffix.

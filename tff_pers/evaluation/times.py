@@ -1,7 +1,7 @@
-"""How long runs take until they are good, on the virtual clock.
+"""Virtual time that runs need to reach a target.
 
-Rounds and events run on the same clock (`simulation.asynchrony_clocks`), so
-that one table has methods of both kinds.
+Rounds and events use the same clock (`simulation.asynchrony_clocks`), so one
+table shows methods of both kinds.
 """
 
 from typing import Any, Optional, Sequence
@@ -16,9 +16,9 @@ COLUMNS = (
     'algo', 'seeds', 'measure', 'target', 'reached', TIME, f'{TIME}_std',
     'updates',
 )
-# What is looked at, in this order: the first that any run has.
+# Candidate measures in order: the first that any run has is used.
 _MEASURES = ('accuracy_mean', 'distance', 'loss_mean')
-# Targets unless some are given, times what the worst variant comes to.
+# Default targets, as multiples of what the worst variant reaches.
 _RISING, _FALLING = (0.8, 0.9, 1.0), (100.0, 10.0, 1.0)
 
 
@@ -28,7 +28,7 @@ def are_timed(runs: Sequence[results.Run]) -> bool:
 
 
 def measure_of(runs: Sequence[results.Run]) -> str:
-  """Returns the column that says how good the runs are."""
+  """Returns the column by which the runs are measured."""
   for name in _MEASURES:
     if any(figures.has(run.metrics, name) for run in runs):
       return name
@@ -36,7 +36,7 @@ def measure_of(runs: Sequence[results.Run]) -> str:
 
 
 def rises(measure: str) -> bool:
-  """Returns whether more of it is better."""
+  """Returns whether larger values are better."""
   return measure == 'accuracy_mean'
 
 
@@ -47,12 +47,12 @@ def rows(
 
   `virtual_time` and `updates` (rounds, or server updates) are means over seeds
   of the first evaluated row that is at least as good as the target; they are
-  None unless all seeds come to it. `reached` counts those that do.
+  None unless all seeds reach it. `reached` counts the seeds that do.
 
   Args:
     runs: Runs of variants with seeds; those without a clock are left out.
-    targets: Values of the measure; none: 80, 90 and 100 % of the best mean
-      accuracy of the variant that is worst, or 100, 10 and 1 times its least
+    targets: Values of the measure; empty: 80, 90 and 100 % of the best mean
+      accuracy of the worst variant, or 100, 10 and 1 times its smallest
       distance or loss.
   """
   timed = [run for run in runs if figures.has(run.metrics, TIME)]
@@ -66,7 +66,7 @@ def rows(
 
 
 def _targets(variants, measure: str) -> list[float]:
-  """Returns the targets that all variants come to, easiest first."""
+  """Returns the targets that all variants reach, easiest first."""
   best = [
       np.mean([_best(run, measure) for run in members])
       for members in variants.values()
@@ -103,7 +103,7 @@ def _row(variant: str, members, measure: str, target: float):
 
 
 def _first(run: results.Run, measure: str, target: float) -> Optional[int]:
-  """Returns the first evaluated row that is as good, None if there is none."""
+  """Returns the first evaluated row that reaches the target, or None."""
   values = np.asarray(run.metrics.get(measure, ()), np.float64)
   # NaN is never good.
   good = values >= target if rises(measure) else values <= target

@@ -1,8 +1,8 @@
-"""Trials of a search for hyperparameters: which is best, a table, a plot.
+"""Trials of a hyperparameter search: ranking, table, plot.
 
-A trial is a training run with some hyperparameters; what it is worth is the
-mean over clients of their validation accuracy (loss on regression tasks) in its
-last evaluated round.
+A trial is a training run with some hyperparameters; its value is the mean over
+clients of their validation accuracy (loss on regression tasks) in its last
+evaluated round.
 """
 
 import math
@@ -14,13 +14,13 @@ import numpy as np
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import summary
 
-# complete: all rounds; stopped: until its time was over; pruned: worse than
-# others after as many rounds; diverged: NaN or infinity; refused: the method
-# cannot be built with these values; running: begun and not ended.
+# complete: all rounds; stopped: time ran out; pruned: worse than others after
+# as many rounds; diverged: NaN or infinity; refused: the method cannot be built
+# with these values; running: begun and not ended.
 STATES = (
     'complete', 'stopped', 'pruned', 'diverged', 'refused', 'running'
 )
-# States in which a trial may be chosen. The number of a pruned one is that of
+# States in which a trial may be chosen. The value of a pruned trial is that of
 # an early round, in which it was already behind.
 MAY_WIN = ('complete', 'stopped')
 COLUMNS = ('algo', 'trial', 'state', 'rounds', 'validation', 'seconds')
@@ -28,14 +28,14 @@ HISTORY = 'history'
 
 
 class Trial(NamedTuple):
-  """What is known of a trial.
+  """A trial.
 
   Attributes:
-    number: From 1; the first has the method's defaults on the task.
+    number: Its number, from 1; the first has the method's defaults on the task.
     state: One of `STATES`.
     rounds: The last evaluated round, 0: none.
-    validation: What it is worth; NaN: nothing.
-    seconds: Wall-clock seconds that it took, all included.
+    validation: Its value; NaN: none.
+    seconds: Wall-clock seconds that it took in total.
     values: Hyperparameters by flag name, those that are searched and act.
   """
 
@@ -61,7 +61,7 @@ def ranked(trials: Sequence[Trial], metric: str) -> list[Trial]:
   """Returns the trials that may be chosen, best first.
 
   Args:
-    trials: Of one method; of equal ones the first is the better.
+    trials: Trials of one method; of equal ones the first is better.
     metric: `accuracy` or `loss`.
   """
   sign = -1 if summary.is_higher_better(metric) else 1
@@ -77,11 +77,11 @@ def best(trials: Sequence[Trial], metric: str) -> Optional[Trial]:
 
 
 def line(trial: Trial, trials: Sequence[Trial], metric: str) -> str:
-  """Returns what is printed of a trial that has ended.
+  """Returns the printed line of a trial that has ended.
 
   Args:
     trial: The trial.
-    trials: All of the study.
+    trials: All trials of the study.
     metric: `accuracy` or `loss`.
   """
   values = ' '.join(f'{name}={value}' for name, value in trial.values.items())
@@ -103,7 +103,7 @@ def table(
   """Returns the columns and the rows of `trials.csv`.
 
   Args:
-    trials: By method.
+    trials: Trials by method.
   """
   names = list(dict.fromkeys(
       name for own in trials.values() for trial in own for name in trial.values
@@ -123,7 +123,7 @@ def table(
 def plot_history(
     trials: Mapping[str, Sequence[Trial]], metric: str, output_dir: str
 ) -> str:
-  """Plots what every trial is worth, and the best so far, by method.
+  """Plots the value of every trial, and the best so far, by method.
 
   Returns:
     The path without suffix.

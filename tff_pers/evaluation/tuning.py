@@ -1,9 +1,9 @@
-"""Choices of a hyperparameter by validation data, and tables of what they give.
+"""Choices of hyperparameters by validation data, and tables of their results.
 
-A value is chosen by the mean over clients of their validation accuracy (on
-regression tasks: loss) in the last evaluated round, among the runs whose mean
-validation loss is finite there. Nothing here looks at test data before the
-value is chosen.
+A value is chosen by the mean over clients of their validation accuracy (loss on
+regression tasks) in the last evaluated round, among the runs whose mean
+validation loss is finite there. Nothing here uses test data before the value is
+chosen.
 """
 
 import math
@@ -17,18 +17,18 @@ from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
 
 TRIAL_COLUMNS = ('algo', 'value', 'metric', 'validation', 'chosen')
-# Who is evaluated, by the prefix of its columns: `seen` in `clients.csv`.
+# Evaluated clients by prefix of columns: value of `seen` in `clients.csv`.
 _CLIENTS = {'': 1, 'new_': 0}
 
 
 class Choice(NamedTuple):
-  """What validation data say of the values of a grid.
+  """The choice by validation data among the values of a grid.
 
   Attributes:
     metric: `accuracy` or `loss`.
     scores: Mean of the metric over clients by value, NaN if a run diverged or
-      its accuracy stands beside a loss that is not finite.
-    value: The chosen value, None if there is none that did not diverge.
+      its accuracy comes with a non-finite loss.
+    value: The chosen value, None if all diverged.
   """
 
   metric: str
@@ -37,11 +37,11 @@ class Choice(NamedTuple):
 
   @property
   def at_border(self) -> Optional[bool]:
-    """Whether no value on one side of the chosen one was tried.
+    """Whether one side of the chosen value was not tried.
 
-    A value that diverged was tried, too. Of a combination, whether that is so
-    of one of its hyperparameters; those with a single value do not count beside
-    others. None if nothing was chosen, or no values are numbers.
+    A value that diverged was tried, too. For a combination, whether that holds
+    for one of its hyperparameters; those with a single value only count if
+    there are no others. None if nothing was chosen, or no values are numbers.
     """
     if self.value is None:
       return None
@@ -59,19 +59,19 @@ class Choice(NamedTuple):
 def choose(
     runs: Mapping[str, Mapping[str, Optional[results.Run]]]
 ) -> dict[str, Choice]:
-  """Chooses for every variant the value that did best on validation data.
+  """Chooses for every variant the best value on validation data.
 
-  The first one of several that did equally well. A run that diverged, or whose
-  score or mean loss is not finite, loses against every other.
+  Of equally good values, the first. A run that diverged, or has a non-finite
+  score or mean loss, loses against every other.
 
   Args:
-    runs: By variant, then by value; None if the run diverged.
+    runs: Runs by variant, then by value; None if the run diverged.
   """
   finished = [
       run for own in runs.values() for run in own.values() if run is not None
   ]
-  # On regression tasks the column is empty. Of runs that all diverged nobody
-  # can say; then nothing is chosen by either.
+  # The column is empty for regression. If all runs diverged, the kind is
+  # unknown, but then nothing is chosen by either metric.
   is_regression = bool(finished) and all(
       math.isnan(_validation(_last_row(run), 'accuracy')) for run in finished
   )
@@ -110,11 +110,11 @@ def columns(
 ) -> list[str]:
   """Returns the columns of a table of chosen values.
 
-  Those of hyperparameters that only some methods have are in one, `own`.
+  Hyperparameters that only some methods have share one column, `own`.
 
   Args:
-    grids: By variant.
-    choices: By variant.
+    grids: Grids by variant.
+    choices: Choices by variant.
     has_new: Whether there are clients that never train.
   """
   common = grids_lib.common(grids)
@@ -140,9 +140,9 @@ def rows(
   diverged seed has NaN.
 
   Args:
-    grids: By variant.
-    choices: By variant.
-    runs: Those with the chosen values, by (variant, seed).
+    grids: Grids by variant.
+    choices: Choices by variant.
+    runs: Runs with the chosen values, by (variant, seed).
   """
   table = []
   for variant, choice in choices.items():
@@ -172,7 +172,7 @@ def rows(
 
 
 def markdown(names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> str:
-  """Returns rows as a Markdown table, mean and deviation in one column."""
+  """Returns rows as a Markdown table, with mean and deviation combined."""
   heads = [name.removesuffix('_mean') for name in names
            if not name.endswith('_std')]
   def cell(row, head):
@@ -187,15 +187,15 @@ def markdown(names: Sequence[str], table: Sequence[Mapping[str, Any]]) -> str:
 
 
 def score(row: Mapping[str, Any], metric: str) -> float:
-  """Returns what a row of `metrics.csv` is chosen by; see `Choice.scores`."""
-  # The labels of predictions that are not finite still have an accuracy.
+  """Returns the score of a row of `metrics.csv`; see `Choice.scores`."""
+  # Labels of non-finite predictions still have an accuracy.
   if metric != 'loss' and not math.isfinite(_validation(row, 'loss')):
     return math.nan
   return _validation(row, metric)
 
 
 def _score(run: Optional[results.Run], metric: str) -> float:
-  """Returns what a run is chosen by, NaN if it diverged."""
+  """Returns the score of a run, NaN if it diverged."""
   return math.nan if run is None else score(_last_row(run), metric)
 
 
@@ -224,6 +224,6 @@ def _over_clients(
 
 
 def _fields(choices: Mapping[str, Choice]) -> dict[str, str]:
-  """Returns the fields of a summary that are shown, by their new names."""
+  """Returns the shown fields of a summary by their new names."""
   metric = next(iter(choices.values())).metric  # The same for all.
   return {metric: 'mean', f'pooled_{metric}': 'weighted_mean'}

@@ -1,1 +1,1 @@
-"""What programs share: an experiment, one run in its folder, many, a search."""
+"""Code shared by programs: experiments, single runs, sweeps, searches."""

@@ -1,4 +1,4 @@
-"""How long a run trains: `--rounds=auto`, and rounds that fit own data."""
+"""Decides how many rounds a run trains: `--rounds=auto`, own data."""
 
 import dataclasses
 import math
@@ -18,18 +18,18 @@ from tff_pers.experiments import flags
 AUTO = 'auto'
 # A class with a smaller share of the rows is rare.
 _RARE = 0.2
-# Of --validation_fraction, where something is chosen.
+# Default of --validation_fraction with --rounds=auto.
 _VALIDATION_FRACTION = 0.2
-# A run that validation data do not end has so many times the default rounds.
+# Upper bound on rounds, as a multiple of the default rounds.
 _DEFAULTS_AT_MOST = 5
 
 
 def with_validation(given: Mapping[str, Any]) -> dict[str, Any]:
-  """Returns the flags, with validation data where they decide on the rounds.
+  """Returns the flags; with --rounds=auto, with validation data.
 
   Raises:
-    flags.UsageError: If they are to decide and there are none, or a flag has no
-      effect because they are not.
+    flags.UsageError: If --rounds=auto has no validation data, or a flag has no
+      effect without --rounds=auto.
   """
   if given.get('rounds') != AUTO:
     for name in ('patience', 'max_rounds'):
@@ -52,17 +52,17 @@ def settle(
     task: task_lib.Task, given: Mapping[str, Any], hyperparameters: Any,
     chosen_by: str,
 ) -> tuple[task_lib.Task, Optional[stopping.Rule]]:
-  """Returns the task with its rounds, and when they end before; None: never.
+  """Returns the task with its rounds, and the stopping rule; None: no rule.
 
   Args:
     task: The task, with the shared flags applied.
     given: Values of the flags that were given.
-    hyperparameters: Of the method.
-    chosen_by: What validation data choose by, see `metric`.
+    hyperparameters: Those of the method.
+    chosen_by: Metric of validation data that decides, see `metric`.
 
   Raises:
     flags.UsageError: If no models would be compared before the last round, or
-      none of those that are alike.
+      evaluations would not fall on comparable rounds.
   """
   cohort_size = task.clients_per_round or task.num_clients
   if 'rounds' not in given or given['rounds'] == AUTO:
@@ -83,11 +83,11 @@ def settle(
 
 
 def metric(task: task_lib.Task, asked: str) -> str:
-  """Returns what validation data choose by.
+  """Returns the metric of validation data by which choices are made.
 
   Args:
     task: The task.
-    asked: `--metric`.
+    asked: Value of `--metric`.
 
   Raises:
     flags.UsageError: If the task has no such metric.
@@ -101,8 +101,8 @@ def metric(task: task_lib.Task, asked: str) -> str:
     )
   if asked not in ('auto', usual, 'loss', *others):
     raise flags.UsageError(
-        f'`--metric` must be of auto, {", ".join((usual, "loss", *others))} on'
-        f' this task, found {asked!r}.'
+        f'`--metric` must be one of auto, {", ".join((usual, "loss", *others))}'
+        f' on this task, found {asked!r}.'
     )
   if asked != 'auto':
     return asked
@@ -135,14 +135,14 @@ def _fitting(task: task_lib.Task, cohort_size: int, hyperparameters) -> int:
 def _at_most(
     task: task_lib.Task, given: Mapping[str, Any], cadence: cadence_lib.Cadence
 ) -> int:
-  """Returns `--max_rounds`."""
+  """Returns the value or default of `--max_rounds`."""
   most = given.get('max_rounds') or (
       cadence.first + _DEFAULTS_AT_MOST * task.rounds
   )
   if most <= cadence.first:
     raise flags.UsageError(
-        f'`--max_rounds` must be > {cadence.first}, the first rounds, after'
-        f' which the models of this method are compared, found {most}.'
+        f'`--max_rounds` must be > {cadence.first}, because models of this'
+        f' method are compared only after that many rounds, found {most}.'
     )
   return most
 
@@ -150,7 +150,7 @@ def _at_most(
 def _eval_every(
     task: task_lib.Task, given: Mapping[str, Any], cadence: cadence_lib.Cadence
 ) -> int:
-  """Returns `--eval_every`; ends of cycles are evaluated if they must be."""
+  """Returns `--eval_every`, such that comparable rounds are evaluated."""
   if not cadence.at_ends:
     return task.eval_every
   largest = math.gcd(cadence.first, cadence.cycle)
@@ -159,17 +159,17 @@ def _eval_every(
   if largest % task.eval_every:
     raise flags.UsageError(
         f'`--eval_every` must divide {largest} with --rounds=auto, because'
-        f' models are compared at ends of epochs of {cadence.cycle} rounds,'
+        f' models are compared at the ends of epochs of {cadence.cycle} rounds'
         f' after the first {cadence.first}, found {task.eval_every}.'
     )
   return task.eval_every
 
 
 class Ending:
-  """Says after each evaluated round whether a run ends.
+  """Decides after each evaluated round whether a run ends.
 
   Attributes:
-    is_over: Whether the rounds before have ended it.
+    is_over: Whether an earlier round has already ended it.
   """
 
   def __init__(
@@ -177,24 +177,24 @@ class Ending:
       rows: Iterable[Mapping[str, Any]],
       is_enough: Callable[[Mapping[str, Any]], bool],
   ):
-    """Sees the rounds before.
+    """Processes the rounds before a resume.
 
     Args:
-      rule: When validation data end it, None: they do not.
-      rows: Of the metrics of the rounds before, see `saved_runs.rows`.
-      is_enough: Who may end it, too.
+      rule: The stopping rule; None: validation data do not end the run.
+      rows: Metrics of the earlier rounds, see `saved_runs.rows`.
+      is_enough: Further condition that may end the run.
     """
     self._watch = None if rule is None else stopping.Watch(rule)
     self._is_enough = is_enough
     self.is_over = any([self._sees(row) for row in rows])
 
   def __call__(self, row: Mapping[str, Any]) -> bool:
-    """Takes a row of metrics, with its `round`."""
+    """Returns whether the run ends after a row of metrics with `round`."""
     return self._sees(row) or self._is_enough(row)
 
   def _sees(self, row: Mapping[str, Any]) -> bool:
     return self._watch is not None and self._watch(row)
 
   def sentence(self, round_num: int) -> str:
-    """Says why the run ended with a round; '' if all were asked for."""
+    """Returns why the run ended early; '' without a stopping rule."""
     return '' if self._watch is None else self._watch.sentence(round_num)

@@ -1,8 +1,8 @@
-"""Benchmarks as data: what the files `binaries/benchmarks/*.yaml` say.
+"""Reads benchmarks from `binaries/benchmarks/*.yaml`.
 
-Values are texts as they are typed on the command line, because YAML has ideas
-of its own (`100:150` would be 6150, `1e-4` a text); a list is one with commas
-in it. What stands under `shared` is there to be named by anchors.
+Values are kept as texts, as typed on the command line, because YAML would
+convert some (`100:150` to 6150) and not others (`1e-4` stays a text). A list
+becomes one text with commas. `shared` only holds anchors.
 """
 
 import os
@@ -13,29 +13,29 @@ import yaml
 
 from tff_pers.data import brackets
 
-# What the numbers of a paper are, in words.
+# Descriptions of what a paper's accuracies measure.
 MEASURES = {
     'clients': 'means over clients',
     'examples': 'means over the test examples of all clients',
     'largest': 'accuracies of the largest model on common test data',
 }
-# Under it are options that several methods have alike.
+# Key of options that several methods share.
 _METHOD_OPTIONS = 'method_options'
 
 Flags = Mapping[str, str]
 
 
 class Published(NamedTuple):
-  """Results of a paper on the task of a part; nothing is computed from them.
+  """Published results on the task of a part, shown for comparison only.
 
   Attributes:
     source: Paper and table.
     setting: The paper's setting.
-    differs: How ours differs, by value of `--scale`; '': it is equal.
-    accuracy: Test accuracy, in [0, 1], by the variant that stands for the
-      method here.
-    measure: What the paper's accuracy is: a key of `MEASURES`.
-    pipeline: Options of a variant that are a part of the setting, not of the
+    differs: How ours differs, by value of `--scale`; '': not at all.
+    accuracy: Test accuracy in [0, 1], by the variant that corresponds to the
+      paper's method.
+    measure: What the paper's accuracy measures: a key of `MEASURES`.
+    pipeline: Options of a variant that belong to the setting, not to the
       method.
   """
 
@@ -47,7 +47,7 @@ class Published(NamedTuple):
   pipeline: tuple[str, ...] = ('pretrain_rounds',)
 
   def of(self, variant: str) -> Optional[float]:
-    """Returns the paper's accuracy of a variant, None: it has none."""
+    """Returns the paper's accuracy of a variant, or None."""
     name, options = brackets.parse(variant)
     for option in self.pipeline:
       options.pop(option, None)
@@ -63,10 +63,10 @@ class Part(NamedTuple):
   Attributes:
     title: Its headline.
     flags: Flags of `compare_tuned`.
-    scales: Further ones by value of `--scale`; they win.
-    embedded: Whether the data are the project's, so that it takes no
-      `--data_dir`.
-    published: What a paper has on the task.
+    scales: Further flags by value of `--scale`, which override `flags`.
+    embedded: Whether the data come with the project, so that `--data_dir` is
+      not used.
+    published: Published results on the task.
   """
 
   title: str
@@ -77,18 +77,18 @@ class Part(NamedTuple):
 
 
 class Benchmark(NamedTuple):
-  """What a benchmark is.
+  """A benchmark.
 
   Attributes:
-    help: What `--help` begins with.
+    help: Beginning of the `--help` text.
     title: Headline of its page.
-    note: What the page says about the numbers.
-    page: The file of the page.
+    note: Explanation of the numbers on its page.
+    page: File name of the page.
     scales: Flags of `compare_tuned` by value of `--scale`, the default first;
-      those of methods that a part does not have are left out.
-    parts: The comparisons by name, whose own flags win; none: the benchmark is
-      one comparison, whose page has virtual times.
-    chooses_algos: Whether `--algos` names other methods than the table's.
+      flags of methods that a part does not run are dropped.
+    parts: Comparisons by name, whose flags override those of scales; empty: the
+      benchmark is one comparison, whose page shows virtual times.
+    chooses_algos: Whether `--algos` may name methods beyond the table's.
   """
 
   help: str
@@ -108,7 +108,7 @@ class Benchmark(NamedTuple):
 
 
 class _Loader(yaml.SafeLoader):
-  """Leaves scalars as they are typed; knows anchors and merge keys."""
+  """Keeps scalars as typed; supports anchors and merge keys."""
 
   yaml_implicit_resolvers = {
       '<': [('tag:yaml.org,2002:merge', re.compile('^<<$'))]
@@ -120,18 +120,18 @@ class _Loader(yaml.SafeLoader):
     for i, (key, _) in enumerate(node.value):
       if key.value in keys[:i]:
         raise yaml.MarkedYAMLError(
-            problem=f'the key {key.value} is there twice',
+            problem=f'the key {key.value} occurs twice',
             problem_mark=key.start_mark,
         )
     return node
 
 
 def read(path: str) -> Benchmark:
-  """Returns the benchmark in a file.
+  """Returns the benchmark that a file describes.
 
   Raises:
-    ValueError: If it is no YAML, or a key is unknown, missing, or has a value
-      of another kind; the sentence says where.
+    ValueError: If the file is not YAML, or a key is unknown, missing, or has a
+      value of the wrong kind; the message says where.
   """
   where = os.path.basename(path)
   with open(path, encoding='utf-8') as file:
@@ -151,15 +151,15 @@ def read(path: str) -> Benchmark:
     for scale in benchmark.scales:
       if not {'algos', 'task'} <= set(benchmark.flags(scale, name)):
         raise ValueError(
-            f'{place} must have the flags algos and task, found none of one of'
-            f' them at the scale {scale}.'
+            f'{place} must have the flags algos and task, found one of them'
+            f' missing at the scale {scale}.'
         )
     if part.published is not None:
       place += ', published, differs'
       _check_scales(benchmark, part.published.differs, place)
       for scale in benchmark.scales:
         if scale not in part.published.differs:
-          raise ValueError(f'{place} must have every scale, misses {scale}.')
+          raise ValueError(f'{place} must have every scale, found no {scale}.')
   return benchmark
 
 
@@ -169,7 +169,7 @@ def _check_scales(
   for scale in found:
     if scale not in benchmark.scales:
       raise ValueError(
-          f'{where} must be of {", ".join(benchmark.scales)}, found {scale}.'
+          f'{where} must be among {", ".join(benchmark.scales)}, found {scale}.'
       )
 
 
@@ -180,7 +180,7 @@ def _mapping(value: Any, where: str) -> dict[str, Any]:
 
 
 def _text(value: Any, where: str, comma: str = ',') -> str:
-  """Returns a text as it is, or the items of a list in one."""
+  """Returns a text unchanged, or a list's items joined into one."""
   items = value if isinstance(value, list) else [value]
   if not all(isinstance(item, str) for item in items):
     raise ValueError(f'{where} must be a text or a list, found {value!r}.')
@@ -199,18 +199,18 @@ def _share(value: Any, where: str) -> float:
 
 
 def _one_of(values: Mapping[str, Any]) -> Callable[[Any, str], Any]:
-  """Returns a reader of a key of `values`, which gives its value."""
+  """Returns a reader that maps a key of `values` to its value."""
   def reader(value, where):
     if _text(value, where) not in values:
       raise ValueError(
-          f'{where} must be of {", ".join(values)}, found {value!r}.'
+          f'{where} must be one of {", ".join(values)}, found {value!r}.'
       )
     return values[value]
   return reader
 
 
 def _each(reader: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-  """Returns a reader of mappings from that of their values."""
+  """Returns a reader of mappings, given a reader of their values."""
   return lambda value, where: {
       name: reader(own, f'{where}, {name}')
       for name, own in _mapping(value, where).items()
@@ -247,7 +247,7 @@ def _of(
     for key in found:
       if key not in readers:
         raise ValueError(
-            f'{where} must have keys of {", ".join(readers)}, found {key!r}.'
+            f'{where} must have keys among {", ".join(readers)}, found {key!r}.'
         )
     missing = [key for key in readers if key in required and key not in found]
     if missing:

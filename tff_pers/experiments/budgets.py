@@ -1,4 +1,4 @@
-"""Time to spend: how it is written, and a clock that goes on after a kill."""
+"""Parses time budgets; keeps elapsed time across restarts."""
 
 import json
 import os
@@ -18,19 +18,19 @@ def parse(text: str) -> float:
   """Returns the seconds of a budget such as 90s, 20m, 1.5h.
 
   Raises:
-    flags.UsageError: If it is none.
+    flags.UsageError: If it is not a budget.
   """
   match = re.fullmatch(r'(\d+(?:\.\d+)?)([smh])', text)
   if not match or not float(match[1]):
     raise flags.UsageError(
-        '`--budget` must be a number > 0 with a unit, as 90s, 20m or 1.5h,'
+        '`--budget` must be a number > 0 with a unit, such as 90s, 20m or 1.5h,'
         f' found {text!r}.'
     )
   return float(match[1]) * _UNITS[match[2]]
 
 
 def as_text(seconds: float) -> str:
-  """Returns a time as people read it: 0:07, 12:30, 1:02:03."""
+  """Formats a time for people: 0:07, 12:30, 1:02:03."""
   minutes, seconds = divmod(max(round(seconds), 0), 60)
   hours, minutes = divmod(minutes, 60)
   if hours:
@@ -39,25 +39,25 @@ def as_text(seconds: float) -> str:
 
 
 def now() -> float:
-  """Returns seconds that are the same in all processes of a machine."""
+  """Returns a clock reading shared by all processes of a machine."""
   return time.monotonic()
 
 
 class Clock:
-  """Wall-clock seconds that a program has run, over all of its starts.
+  """Wall-clock seconds that a program has run, summed over its starts.
 
-  They are saved every other second: a program that is killed and started again
-  does not begin its budget anew.
+  They are saved every other second, so that a program that is killed and
+  restarted does not start its budget anew.
   """
 
   def __init__(self, path: str):
-    """Goes on from what the file says.
+    """Continues from the seconds in the file.
 
     Args:
-      path: The file; it is made when the clock is entered.
+      path: The file; created when the clock is entered.
 
     Raises:
-      damaged.DamagedError: If it holds no seconds.
+      damaged.DamagedError: If the file holds no seconds.
     """
     self._path, self._before = path, 0.0
     if os.path.exists(path):
@@ -69,11 +69,11 @@ class Clock:
 
   @property
   def seconds(self) -> float:
-    """How long so far."""
+    """Seconds so far."""
     return self._before + now() - self._started
 
   def at(self, seconds: float) -> float:
-    """Returns `now()` of the moment at which the clock says `seconds`."""
+    """Returns the `now()` at which the clock will read `seconds`."""
     return self._started + seconds - self._before
 
   def __enter__(self):

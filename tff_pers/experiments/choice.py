@@ -1,4 +1,4 @@
-"""From the defaults of methods to a recommendation, within a budget."""
+"""Recommends a method within a time budget."""
 
 import contextlib
 import itertools
@@ -21,34 +21,34 @@ from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import variant_search
 from tff_pers.experiments import worker_pool
 
-# Simple ones first. Those that need what the task lacks are left out.
+# Simple methods first. Methods that do not fit the task are left out.
 DEFAULT_ALGOS = (
     'local_only', 'fedavg', 'fedavg_finetuned', 'fedper', 'ditto', 'apfl',
     'ifca', 'floral', 'perm',
 )
-# Of a short budget, one of each kind has its turn before a second one.
+# In a short budget, one method of each kind runs before a second one.
 _TURNS = (
     'local_only', 'fedavg', 'fedavg_finetuned', 'fedper', 'ifca', 'floral',
     'perm',
 )
 BUDGET = '20m'
 _CONFIG, _CLOCK, _PLAN = 'choose.json', 'clock.json', 'plan.json'
-# The defaults of a method are run if they can be begun before this share of the
-# budget is spent, and have the same again to end.
+# A method's first run (with defaults) may start until this share of the budget
+# is spent, and then has as much time again to finish.
 _FIRST_SHARE = 0.4
-# For tables and plots.
+# Reserved for tables and plots.
 _PAGE_SECONDS = 10.0
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Does what `binaries.choose` says; returns the exit code.
+  """Runs `binaries.choose`; returns the exit code.
 
   Args:
-    given: Values of the flags that were given, and defaults of the program.
+    given: Values of the flags that were given, and the program's defaults.
     table: All flags.
 
   Raises:
-    flags.UsageError: If flags do not go together, or cannot be carried out.
+    flags.UsageError: If flags conflict or cannot be carried out.
   """
   budget = _budget(given)
   record = dict(given)
@@ -75,7 +75,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   with sweep, worker_pool.WorkerPool(number) as pool:
     resume_flags.write(config, record)
     clock = budgets.Clock(os.path.join(top, _CLOCK))
-    # Of a finished choice only the page is written anew, at no time.
+    # A finished choice only rewrites its page, which adds no time.
     is_over = os.path.exists(os.path.join(top, folder_data.CHOICE))
     counted: contextlib.AbstractContextManager[Any] = clock
     if is_over:
@@ -87,7 +87,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 
 
 def _budget(given: dict[str, Any]) -> float:
-  """Returns the seconds for everything; notes the default in `given`."""
+  """Returns the seconds for everything; adds the default to `given`."""
   if not given.get('trials'):
     return budgets.parse(given.setdefault('budget', BUDGET))
   if 'budget' in given:
@@ -100,14 +100,14 @@ def _budget(given: dict[str, Any]) -> float:
 def _with_splits(
     seeds: Sequence[int], given: dict[str, Any]
 ) -> list[int]:
-  """Returns the seeds, and so many more that each of `--splits` has one."""
+  """Returns the seeds, extended so that each of `--splits` has one."""
   others = (seed for seed in itertools.count() if seed not in seeds)
   lacking = max(given.get('splits', 1) - len(seeds), 0)
   return [*seeds, *itertools.islice(others, lacking)]
 
 
 def _check_splits(request: variant_search.Request, variant: str) -> None:
-  """Refuses other splits of a table that has one of its own."""
+  """Refuses `--splits` for a table that has its own split."""
   splits = request.given.get('splits', 1)
   if splits == 1:
     return
@@ -122,8 +122,8 @@ def _check_splits(request: variant_search.Request, variant: str) -> None:
 def _fitting(
     request: variant_search.Request, variants: Sequence[str]
 ) -> list[str]:
-  """Returns the methods that have what they need on the task."""
-  # The first one needs nothing.
+  """Returns the methods whose needs the task meets."""
+  # The first method needs nothing.
   first, _ = request.sweep().prepare(variants[0], request.seeds[0])
   return [
       variant for variant in variants
@@ -137,7 +137,7 @@ def _in_turn(variants: Iterable[str]) -> list[str]:
 
 
 class _Choice:
-  """The steps from the first runs to the page, within the budget."""
+  """Runs the steps from first runs to page within the budget."""
 
   def __init__(
       self, request: variant_search.Request, budget: float,
@@ -173,7 +173,7 @@ class _Choice:
     ))
 
   def _plan(self, searches, turns) -> choice_plan.Plan:
-    """Returns the plan after the first runs, the same one after a kill."""
+    """Returns the plan after the first runs; it is kept across kills."""
     path = os.path.join(self._request.top, _PLAN)
     if not os.path.exists(path):
       self._say(f'defaults of {", ".join(turns)}')
@@ -187,7 +187,7 @@ class _Choice:
           [trial.seconds for trial in _first_trials(searches).values()],
           max(left, 0.0), self._number, len(self._request.seeds),
       )
-      if self._trials:  # There is nothing to plan.
+      if self._trials:  # A number of trials needs no plan.
         return plan
       resume_flags.write(path, plan._asdict())
     with damaged.reading(path):
@@ -198,21 +198,21 @@ class _Choice:
   ) -> list[int]:
     """Trains all methods with one seed after the other; returns the seeds.
 
-    Values with which one diverges are exchanged in `chosen`.
+    If values diverge with a seed, they are replaced in `chosen`.
     """
     seconds = {v: trial.seconds for v, trial in chosen.items()}
     order = sorted(chosen, key=lambda v: -seconds[v])
     took = choice_plan.makespan(list(seconds.values()), self._number)
     seeds = list(self._request.seeds[:1])
     for seed in self._request.seeds[1:num_seeds]:
-      # What a killed process began goes on, whatever the time is.
+      # Runs that a killed process began are finished even without time.
       is_begun = any(
           os.path.exists(searches[v].folder(trial, seed))
           for v, trial in chosen.items()
       )
       left = self._budget - self._clock.seconds - _PAGE_SECONDS
       if took > left and not is_begun:
-        print('The budget is spent: no further seed.', flush=True)
+        print('The budget is spent: no further seed is trained.', flush=True)
         break
       self._say(f'chosen values with seed {seed}')
       seeds.append(seed)
@@ -228,9 +228,9 @@ class _Choice:
 
 
 def _first_trials(searches) -> dict[str, trials_lib.Trial]:
-  """Returns the runs of defaults that ended in time, the longest first.
+  """Returns the runs with defaults that ended in time, the longest first.
 
-  Other values may do for a method whose defaults diverge.
+  Diverged ones are kept: other values may work for such a method.
   """
   first = {v: s.study.trials()[:1] for v, s in searches.items()}
   ended = {
@@ -250,10 +250,10 @@ def _candidates(
 def _run_defaults(
     request, variant: str, latest: float, seconds: float
 ) -> None:
-  """Runs the defaults of a method, unless it is too late to begin."""
+  """Runs a method with its defaults, unless it is too late to begin."""
   search = variant_search.VariantSearch(request, variant)
   if not search.study.trials() and budgets.now() > latest:
-    print(f'[{variant}] left out: the budget is too short.', flush=True)
+    print(f'[{variant}] left out because the budget is too short.', flush=True)
     return
   search.search(1, seconds)
 
@@ -261,7 +261,7 @@ def _run_defaults(
 def _run_trials(
     request, variant: str, trials: Optional[int], seconds: float
 ) -> None:
-  # Only whole runs are candidates: none is begun that would not be one.
+  # Only complete runs are candidates: none is begun that could not finish.
   variant_search.VariantSearch(request, variant).search(
       trials, seconds, least_share=1.0
   )
@@ -270,11 +270,11 @@ def _run_trials(
 def _train(
     request, variant: str, chosen: trials_lib.Trial, seeds: Sequence[int]
 ) -> trials_lib.Trial:
-  """Trains what a method has chosen with all seeds so far.
+  """Trains a method's chosen values with all seeds so far.
 
   Returns:
-    The chosen trial, or the next best one with which no seed diverges. If they
-    all do, the chosen one stays.
+    The chosen trial, or the next best one that diverges with no seed. If all
+    diverge, the chosen one.
   """
   search = variant_search.VariantSearch(request, variant)
   trials = _candidates(search)

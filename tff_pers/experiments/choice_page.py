@@ -22,47 +22,47 @@ from tff_pers.experiments import report_file
 from tff_pers.experiments import variant_search
 
 _TEXT, _PAGE = 'choice.md', 'choice.html'
-# Flags of the runs that the command for the models leaves out: it may train on
-# the validation data, too.
+# Flags that the command for the final models leaves out, because it may train
+# on the validation data too.
 _NOT_TRAINED = ('output_dir', 'validation_fraction')
 _COMMAND = """\
-On all training data, those for validation included, and with the model of every
-client in `export/`:
+Train on all training data, including those for validation, and export every
+client's model to `export/`:
 
 ```
 {}
 ```
 
-`python -m binaries.predict --run=FOLDER --data_dir=FILE` applies them to other
-rows."""
+`python -m binaries.predict --run=FOLDER --data_dir=FILE` applies the models to
+other rows."""
 _NOTES = """\
-* A value of a client is its mean over the seeds; intervals and tests are over
-  clients, the unit that is taken for independent. Clients learn from each
-  other, so that intervals are a little too narrow. p values are not corrected
-  for the number of methods.
+* A client's value is its mean over seeds; intervals and tests are over clients,
+  which are treated as independent. Clients learn from each other, so intervals
+  are slightly too narrow. p values are not corrected for the number of
+  methods.
 * `difference` > 0: the method is better than the recommended one on test data.
-* Recommended is the simplest method (the first in `--algos`) of those that are
-  at most a standard error of the paired difference behind the best, all on
-  validation data. Test data decide nothing.
+* Recommended is the simplest method (the first in `--algos`) whose paired
+  difference from the best is at most one standard error on validation data.
+  Test data are not used for the decision.
 * `share_hurt_vs_X`: share of clients that are worse off than with X, mean over
   seeds. `{}_worst_decile`: mean over the worst 10 % of the clients.
 * `seconds` and `bytes_per_client` (down and up) are those of one whole run."""
 
 _SPLITS_NOTE = """
-* `--splits`: each seed has split the rows in another way, and intervals and
-  tests have the noise of splitting: the variance over splits of the mean, by
-  their number, is added to the squared standard error over clients."""
+* `--splits`: each seed splits the rows differently, and intervals and tests
+  include the noise of splitting: the variance of the mean over splits, divided
+  by their number, is added to the squared standard error over clients."""
 
 
 class Results(NamedTuple):
-  """What the page is about.
+  """The results that the page shows.
 
   Attributes:
-    request: What was searched.
-    searches: By variant, simple ones first.
-    chosen: The chosen trials; of variants without one no run came to an end.
-    seeds: Of the final runs.
-    seconds: That everything took.
+    request: The request of the searches.
+    searches: Searches by variant, simple methods first.
+    chosen: The chosen trials; variants without a complete run have none.
+    seeds: Seeds of the final runs.
+    seconds: Total time.
   """
 
   request: variant_search.Request
@@ -73,12 +73,12 @@ class Results(NamedTuple):
 
   @property
   def metric(self) -> str:
-    """`accuracy` or `loss`, the same for all."""
+    """The metric of validation data, the same for all methods."""
     return next(iter(self.searches.values())).metric
 
   @property
   def by_split(self) -> bool:
-    """Whether the noise of splitting counts."""
+    """Whether intervals include the noise of splitting."""
     return self.request.given.get('splits', 1) > 1 and len(self.seeds) > 1
 
   def runs(self) -> comparison.Runs:
@@ -90,10 +90,10 @@ class Results(NamedTuple):
 
 
 def write(found: Results) -> int:
-  """Writes the page and prints what it recommends; returns the exit code.
+  """Writes the page and prints the recommendation; returns the exit code.
 
   Raises:
-    flags.Failure: If no method came to an end.
+    flags.Failure: If no method has a complete run.
   """
   top, metric, runs = found.request.top, found.metric, found.runs()
   trials = {v: search.study.trials() for v, search in found.searches.items()}
@@ -108,7 +108,7 @@ def write(found: Results) -> int:
   )
   if not methods:
     raise flags.Failure(
-        f'No method came to an end; see trials.csv in {top}. Tip: a longer'
+        f'No method finished a run; see trials.csv in {top}. Tip: a longer'
         ' --budget, or fewer --rounds.'
     )
   validation = {v: method.validation for v, method in methods.items()}
@@ -144,22 +144,22 @@ def write(found: Results) -> int:
   _write_text(os.path.join(top, _TEXT), [
       f'# Which method for {_data(found.request)}?', *sentences, ranking,
       effort, '![Choice](choice.png)',
-      '## Compared with the recommended one, on test data', differences,
-      '## Get the models', _COMMAND.format(' \\\n  '.join(command)),
+      '## Compared with the recommended method, on test data', differences,
+      '## Export the models', _COMMAND.format(' \\\n  '.join(command)),
       '## The methods', '\n'.join(named),
       '## How to read this', notes, '![Clients](clients.png)',
       '![Trials](history.png)',
   ])
   print('\n' + '\n\n'.join([*sentences, ranking]))
   page = report_file.write([top], os.path.join(top, _PAGE))
-  print(f'\nThe page is {page}, and in short {os.path.join(top, _TEXT)}.')
+  print(f'\nThe page is {page}; a short version is {os.path.join(top, _TEXT)}.')
   return 0
 
 
 def _recognized(
     runs: comparison.Runs, algo: str, seeds: Sequence[int]
 ) -> str:
-  """Says how many test rows of each class the recommended method recognizes."""
+  """Returns a sentence: the recommended method's recall of each class."""
   ended = [runs[algo, seed] for seed in seeds]
   tables = [results.read_confusion(run.folder) for run in ended if run]
   found = [table for table in tables if table is not None]
@@ -201,18 +201,18 @@ def _plot(top: str, what, trials, runs: comparison.Runs) -> None:
 
 
 def _data(request: variant_search.Request) -> str:
-  """Returns what the data are called."""
+  """Returns the name of the data."""
   task = request.given.get('task', flags.DEFAULTS['task'])
   path = request.given.get('data_dir')
   return f'{task} ({os.path.basename(path)})' if path else task
 
 
 def _effort(found: Results, trials, methods) -> str:
-  """Says what was done, and which methods have no row."""
+  """Returns what was run, and which methods have no row."""
   seeds = ', '.join(map(str, found.seeds))
   asked = len(found.request.seeds)
   missing = '' if len(found.seeds) == asked else (
-      f' ({asked} were asked for; the budget was too short)'
+      f' ({asked} were requested; the budget was too short)'
   )
   text = (
       f'{sum(map(len, trials.values()))} trials of {len(trials)} methods, then'
@@ -238,11 +238,11 @@ def _reason(trials: Sequence[trials_lib.Trial], is_chosen: bool) -> str:
   states = {trial.state for trial in trials}
   if states == {'diverged'}:
     return 'diverged in all trials'
-  return 'the budget was too short for a whole run'
+  return 'the budget was too short for a complete run'
 
 
 def _command(found: Results, method: decision_page.Method) -> list[str]:
-  """Returns what trains the chosen values and exports all clients' models."""
+  """Returns the command that trains and exports all clients' models."""
   algo, options = brackets.parse(method.variant)
   seed = found.seeds[0]
   values = {
@@ -251,9 +251,9 @@ def _command(found: Results, method: decision_page.Method) -> list[str]:
           method.variant, seed
       ).items()
       if name not in _NOT_TRAINED
-      # Brackets go before.
+      # Bracket options override flags.
       and name not in [f'{algo}_{option}' for option in options]
-      # Refused where it has no effect.
+      # It is refused where it has no effect.
       and (name != 'client_weighting' or methods.get(algo).weighs_clients)
   }
   values['export'] = 'saved_model'
@@ -261,6 +261,6 @@ def _command(found: Results, method: decision_page.Method) -> list[str]:
 
 
 def _named(algos: Iterable[str]) -> list[str]:
-  """Says what each method is, an item of a list in Markdown."""
+  """Returns what each method is, as items of a Markdown list."""
   found = {brackets.parse(algo)[0] for algo in algos}
   return [f'* {name}: {methods.get(name).summary}.' for name in sorted(found)]

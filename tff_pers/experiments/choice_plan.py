@@ -1,21 +1,21 @@
-"""How `choose` spends its time: seconds of a search, seeds of final runs."""
+"""Plans the time of `choose`: seconds per search, number of final seeds."""
 
 import heapq
 import math
 from typing import NamedTuple, Sequence
 
-# Chosen values may train longer than defaults, and workers wait for the last.
+# Chosen values may train longer than defaults, and the last worker decides.
 _SLACK = 1.2
-# The final runs get at most this share of what is left after the first runs.
+# Largest share of the time left after the first runs for the final runs.
 _FINAL_SHARE = 0.5
 
 
 class Plan(NamedTuple):
-  """What the methods get, all the same.
+  """What each method gets, equal for all.
 
   Attributes:
-    seconds: Of the search of a method, after the run of its defaults.
-    num_seeds: Of the final runs.
+    seconds: Time of a method's search, after its run with defaults.
+    num_seeds: Number of seeds of the final runs.
   """
 
   seconds: float
@@ -25,14 +25,14 @@ class Plan(NamedTuple):
 def plan(
     first: Sequence[float], left: float, workers: int, most_seeds: int
 ) -> Plan:
-  """Returns the plan for the time that is left.
+  """Returns the plan for the remaining time.
 
   Args:
-    first: Seconds that each method's defaults took; none: no method is left.
-    left: Seconds that are left for all.
-    workers: How many runs are trained at a time.
-    most_seeds: How many seeds were asked for. Each but the first is a run more
-      of every method; there are fewer of them if the search would suffer.
+    first: Seconds that each method's run with defaults took; may be empty.
+    left: Remaining seconds for all methods.
+    workers: Number of parallel runs.
+    most_seeds: Requested number of seeds. Each seed after the first is one more
+      run of every method; they are reduced if the search would suffer.
   """
   one_more = _SLACK * makespan(first, workers)
   num_seeds = most_seeds
@@ -45,7 +45,7 @@ def plan(
 
 
 def makespan(seconds: Sequence[float], workers: int) -> float:
-  """Returns how long tasks take side by side, the longest begun first."""
+  """Returns the time that parallel tasks take, the longest started first."""
   ends = [0.0] * workers
   for length in sorted(seconds, reverse=True):
     heapq.heapreplace(ends, ends[0] + length)

@@ -1,32 +1,32 @@
-"""Flags from a file, `--config=run.yaml`: a YAML mapping, or a `config.json`.
+"""Reads flags from `--config=run.yaml`, or from a run's `config.json`.
 
     # run.yaml
     algo: perm[lambda=5]
     task: digits
     rounds: 60
 
-The texts are kept as they are typed and read like flags on the command line,
-because YAML has its own ideas of them (`1:30` would be 90, `no` false, `1e-3` a
-text). The file is only parsed: no object is made from it, so none can run code.
+Texts are kept as typed and parsed like flags on the command line, because YAML
+would convert some (`1:30` to 90, `no` to false) and not others (`1e-3` stays a
+text). The file is only parsed; no object is built, so it cannot run code.
 """
 
 from typing import NamedTuple
 
 import yaml
 
-# Scalars that are texts, numbers or booleans as they stand.
+# Scalars that are texts, numbers or booleans.
 _PLAIN = frozenset(
     f'tag:yaml.org,2002:{kind}' for kind in ('str', 'int', 'float', 'bool')
 )
-# What `config.json` of a run has, beside other keys: the flags that were given.
+# Key of a run's `config.json` that holds the flags that were given.
 _OF_A_RUN = ('variant', 'given')
 
 
 class Entry(NamedTuple):
-  """The value of a flag, and where it stands.
+  """The value of a flag and its line.
 
   Attributes:
-    text: As it would be typed on the command line.
+    text: The value as typed on the command line.
     line: Its line in the file, from 1.
   """
 
@@ -35,13 +35,13 @@ class Entry(NamedTuple):
 
 
 def read(path: str) -> dict[str, Entry]:
-  """Returns the flags in a file by name; which there are it does not know.
+  """Returns the flags in a file by name, without checking the names.
 
-  Of a run's `config.json` they are those that were given when it was started.
+  From a run's `config.json`, these are the flags given when it was started.
 
   Raises:
-    ValueError: If the file cannot be read or is no mapping of names to single
-      values, each name once.
+    ValueError: If the file cannot be read or is not a mapping of distinct names
+      to single values.
   """
   try:
     with open(path, encoding='utf-8-sig') as file:
@@ -69,8 +69,8 @@ def _mapping(path: str, node) -> dict[str, yaml.Node]:
   if not isinstance(node, yaml.MappingNode):
     found = 'nothing' if node is None else f'a {node.id}'
     raise ValueError(
-        f'`config` must name a file of flags, as `rounds: 60`, found {found} in'
-        f' {path}.'
+        f'`config` must name a file of flags such as `rounds: 60`, found'
+        f' {found} in {path}.'
     )
   values: dict[str, yaml.Node] = {}
   for key, value in node.value:

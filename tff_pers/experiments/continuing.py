@@ -1,4 +1,4 @@
-"""Runs that go on: for more rounds, or as another run from a checkpoint."""
+"""Continues runs for more rounds, and forks runs from a checkpoint."""
 
 import contextlib
 import os
@@ -16,14 +16,14 @@ from tff_pers.experiments import flags
 from tff_pers.experiments import saved_runs
 from tff_pers.simulation import store
 
-# What decides which examples of whom are trained on: with another value a run
-# might be tested on what the checkpoint was trained on.
+# These decide which examples each client trains on: with another value, a run
+# might be tested on examples that the checkpoint was trained on.
 _SAME_DATA = (
     'task', 'seed', 'partition', 'num_clients', 'holdout_clients',
     'train_fraction', 'validation_fraction', 'standardize', 'num_byzantine',
     'dp_noise_multiplier', 'dp_clip', 'dp_target_delta',
 )
-# What decides which messages are under way at a checkpoint.
+# These decide which messages are in flight at a checkpoint.
 _SAME_EVENTS = (
     'driver', 'delays', 'network_delays', 'in_flight', 'redispatch',
     'fedbuff_buffer_size',
@@ -31,16 +31,16 @@ _SAME_EVENTS = (
 
 
 def last_round_flag(recorded: Mapping[str, Any]) -> str:
-  """Returns the flag that bounds a run's rounds, of its flags by name."""
+  """Returns the name of the flag that bounds a run's rounds."""
   return 'max_rounds' if recorded.get('rounds') == 'auto' else 'rounds'
 
 
 def grows(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-  """Whether a run is asked for more rounds than it was started with.
+  """Whether more rounds are requested than a run was started with.
 
   Args:
     saved: `config.json` of the run.
-    asked: Flags by name, the run's `last_round_flag` perhaps among them.
+    asked: Flags by name, which may include the run's `last_round_flag`.
   """
   name = last_round_flag(saved['flags'])
   before, after = saved['flags'].get(name), asked.get(name)
@@ -48,36 +48,36 @@ def grows(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
 
 
 def check_splits(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-  """Refuses a run whose rows would now be split or scaled in another way.
+  """Refuses a run whose rows would now be split or scaled differently.
 
   Args:
     saved: `config.json` of the run.
-    config: That of the same flags now.
+    config: `config.json` that the same flags give now.
 
   Raises:
-    flags.UsageError: Says so.
+    flags.UsageError: If they would.
   """
   if saved.get('splits', '') != config['splits']:
     raise flags.UsageError(
-        'The rows of a run must stay what they were, to train or to test on,'
-        f' for it to be gone on with, found a run in whose config.json they are'
-        f' split by {saved.get("splits") or "the order of clients"!r}, and not'
-        f' by {config["splits"]!r}. Tip: another --output_dir.'
+        'A run can only be resumed if its rows are split into training and test'
+        ' rows as before, found a run whose config.json says they were split'
+        f' by {saved.get("splits") or "the order of clients"!r}, but now they'
+        f' would be split by {config["splits"]!r}. Tip: another --output_dir.'
     )
   if (saved.get('y_is_scaled', False), saved.get('x_scale', 1.0)) != (
       config['y_is_scaled'], config['x_scale']
   ):
     raise flags.UsageError(
-        'A run must have been trained on x and y as they are scaled now in'
-        ' regression for it to be gone on with, found one that was not. Tip:'
-        ' another --output_dir.'
+        'A run can only be resumed if x and y are scaled as in its training,'
+        ' but regression now scales them differently than it did for this run.'
+        ' Tip: another --output_dir.'
     )
 
 
 def reopen(folder: str, config: Mapping[str, Any]) -> None:
-  """Lets a run that is there go on up to the rounds of a new configuration.
+  """Allows an existing run to continue to the rounds of a new configuration.
 
-  A run that is killed in between is one that has to write its results again.
+  If it is killed before it continues, it counts as not finished.
   """
   saved = results.read_config(folder)
   if not grows(saved, config['flags']):
@@ -98,17 +98,17 @@ def reopen(folder: str, config: Mapping[str, Any]) -> None:
 def forked(
     source: str, given: Mapping[str, Any], table: dict[str, flags.Flag]
 ) -> dict[str, Any]:
-  """Returns the flags of a fork: those of its source, and then the given.
+  """Returns the flags of a fork: its source's, overridden by those given.
 
   Args:
-    source: The folder of the run whose checkpoint it starts from.
+    source: Folder of the run from whose checkpoint the fork starts.
     given: Values of the flags that were given.
     table: All flags.
 
   Raises:
-    flags.UsageError: If there is no run or no checkpoint in the folder, or a
-      flag would deal the data in another way.
-    damaged.DamagedError: If a file of that run is damaged.
+    flags.UsageError: If the folder has no run or no checkpoint, or a flag would
+      distribute the data differently.
+    damaged.DamagedError: If a file of the source run is damaged.
   """
   if not os.path.exists(os.path.join(source, results.CONFIG)):
     raise flags.UsageError(
@@ -120,45 +120,45 @@ def forked(
         f'`--fork` must name a run with a checkpoint, found none in {source}.'
     )
   private = bool(saved['flags'].get('dp_noise_multiplier'))
-  # A promise of privacy is about all rounds, of cohorts of one size.
+  # A privacy guarantee covers all rounds and assumes one cohort size.
   for name in (*_SAME_DATA, *(['clients_per_round'] if private else [])):
     before = saved['flags'].get(name)
     if name in given and given[name] != before:
       raise flags.UsageError(
           f'`--{name}` must be {before!r} as in the run of --fork, because it'
-          ' decides which examples are trained on and which are tested, or what'
-          f' privacy costs, found {given[name]!r}.'
+          ' decides which examples are for training and which for testing, or'
+          f' what privacy costs, found {given[name]!r}.'
       )
   for name in _SAME_EVENTS:
     before = saved['flags'].get(name, flags.DEFAULTS.get(name))
     if name in given and given[name] != before:
       raise flags.UsageError(
           f'`--{name}` must be {before!r} as in the run of --fork, because it'
-          ' decides which messages are under way at its checkpoint, found'
+          ' decides which messages are in flight at its checkpoint, found'
           f' {given[name]!r}.'
       )
   own = {'output_dir', 'fork'}
   if given.get('rounds', 'auto') != 'auto':
-    own |= {'patience', 'max_rounds'}  # They act with --rounds=auto alone.
+    own |= {'patience', 'max_rounds'}  # They act only with --rounds=auto.
   return {
       **{k: v for k, v in saved['given'].items() if k not in own}, **given
   }
 
 
 def copy_checkpoint(source: str, folder: str) -> dict[str, Any]:
-  """Copies the checkpoint of a run, whole or not at all.
+  """Copies the checkpoint of a run atomically.
 
   Returns:
-    What `config.json` of the fork says about it: `folder` and `round`.
+    The fork's `config.json` entry about it: `folder` and `round`.
 
   Raises:
-    damaged.DamagedError: If it cannot be read.
+    damaged.DamagedError: If the checkpoint cannot be read.
   """
   os.makedirs(folder, exist_ok=True)
   path = os.path.join(folder, results.CHECKPOINT)
   origin = os.path.join(source, results.CHECKPOINT)
   with damaged.reading(origin, damaged.RUN_AGAIN):
-    # SQLite's own way: the run may be at work.
+    # By SQLite's backup, because the run may be writing to it.
     with contextlib.closing(
         sqlite3.connect(f'file:{origin}?mode=ro', uri=True)
     ) as old, contextlib.closing(sqlite3.connect(path + '_temp')) as new:
@@ -174,11 +174,11 @@ def check_fits(
     source: str, process: process_lib.PersonalizedProcess,
     experiment: Any,
 ) -> None:
-  """Refuses a fork whose states are not those of its checkpoint.
+  """Refuses a fork whose states do not match its checkpoint.
 
   Raises:
-    flags.UsageError: Says that the splits, the method, the model or the clients
-      differ, or that no round is left.
+    flags.UsageError: If the splits, the method, the model or the clients
+      differ, or no round is left.
   """
   saved = results.read_config(source)
   check_splits(saved, experiment.config)
@@ -195,9 +195,9 @@ def check_fits(
     fits = has_form_of(states, process, experiment)
   if not fits:
     raise flags.UsageError(
-        '`--fork` must name a run whose checkpoint holds what'
-        f' {experiment.variant} keeps, found another state in {source}. Tip:'
-        ' the same model, with other rates and numbers of steps.'
+        '`--fork` must name a run whose checkpoint fits the states of'
+        f' {experiment.variant}, found other states in {source}. Tip: use the'
+        ' same model; rates and numbers of steps may differ.'
     )
   if experiment.task.rounds <= done:
     name = 'rounds' if experiment.stopping is None else 'max_rounds'
@@ -211,12 +211,12 @@ def has_form_of(
     states: store.ClientStateStore, process: process_lib.PersonalizedProcess,
     experiment: Any,
 ) -> bool:
-  """Whether a checkpoint holds the states of a process.
+  """Whether the states in a checkpoint have the form of a process's.
 
   Args:
     states: The store with the checkpoint.
     process: The process.
-    experiment: What it was built for.
+    experiment: The experiment that it was built for.
   """
   like = process.initialize_seeded(experiment.flag('seed'))
   try:

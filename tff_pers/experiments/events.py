@@ -1,4 +1,4 @@
-"""From flags to the events of a run, or to the clock of its rounds."""
+"""Builds from flags the events of a run, or the clock of its rounds."""
 
 import dataclasses
 from typing import Any, Collection, Mapping, NamedTuple, Optional
@@ -13,18 +13,18 @@ from tff_pers.simulation import asynchrony_clocks
 from tff_pers.simulation import asynchrony_delays
 from tff_pers.simulation import cohort
 
-# The delays of events unless --delays says otherwise.
+# Delays of event-driven runs without --delays.
 DEFAULT_DELAYS = 'exponential[slow=10]'
-# Flags that act with driver=events alone.
+# Flags that act only with driver=events.
 _OF_EVENTS = ('in_flight', 'redispatch')
 
 
 class Plan(NamedTuple):
-  """What happens when in a run.
+  """The virtual timing of a run.
 
   Attributes:
-    schedule: The events, or None: the run goes by rounds.
-    clock: The clock of rounds, or None: there is none, or the schedule's.
+    schedule: The events; None: the run proceeds by rounds.
+    clock: The clock of rounds; None: there is none, or the schedule has one.
   """
 
   schedule: Optional[asynchrony.Schedule] = None
@@ -35,7 +35,7 @@ def driver_of(method: methods.Method, given: Mapping[str, Any]) -> str:
   """Returns what drives a method: `rounds` or `events`.
 
   Raises:
-    ValueError: If it cannot be driven by that.
+    ValueError: If the method does not support the driver.
   """
   asked = given.get('driver', flags.DEFAULTS['driver'])
   if asked == 'auto':
@@ -58,11 +58,11 @@ def _takes_events(method: methods.Method) -> bool:
 def in_events(
     task: task_lib.Task, given: Mapping[str, Any], hyperparameters: Any
 ) -> task_lib.Task:
-  """Returns the task with the defaults of a run of events.
+  """Returns the task with the defaults of an event-driven run.
 
-  A server update is a round; unless the task says how many there are, all
-  together take as many messages as the task's rounds. The number of updates
-  between evaluations grows alike.
+  A server update counts as a round. Unless the task sets their number, all
+  updates together consume as many messages as the task's rounds. The interval
+  between evaluations is scaled accordingly.
   """
   rounds = task.updates or -(
       -task.rounds * (task.clients_per_round or task.num_clients)
@@ -79,28 +79,28 @@ def in_events(
 def check(
     driver: str, given: Mapping[str, Any], hyperparameters: Any, *, is_one: bool
 ) -> None:
-  """Refuses flags that do not go together.
+  """Refuses flags that conflict.
 
   Args:
     driver: See `driver_of`.
     given: Values of the flags that were given.
     hyperparameters: Those of the method.
-    is_one: Whether the flags are for this run alone: then all must act.
+    is_one: Whether the flags are for this run only, so that all must act.
 
   Raises:
-    flags.UsageError: Names the first.
+    flags.UsageError: Names the first conflict.
   """
   if driver == 'rounds':
     for name in _OF_EVENTS if is_one else ():
       if given.get(name, flags.DEFAULTS[name]) != flags.DEFAULTS[name]:
         raise flags.UsageError(
-            f'`--{name}` must be left out in a run by rounds, found'
+            f'`--{name}` must be left out in a run driven by rounds, found'
             f' {given[name]}. Tip: --driver=events.'
         )
     if given.get('network_delays') and not given.get('delays'):
       raise flags.UsageError(
-          '`--network_delays` must be left out without --delays in a run by'
-          f" rounds, found {given['network_delays']!r}."
+          '`--network_delays` must be left out without --delays in a run driven'
+          f" by rounds, found {given['network_delays']!r}."
       )
     return
   if given.get('rounds') == auto_rounds.AUTO:
@@ -111,14 +111,14 @@ def check(
   attack = given.get('attack', flags.DEFAULTS['attack'])
   if brackets.parse(attack)[0] != 'none':
     raise flags.UsageError(
-        '`--attack` must be none with driver=events, where messages arrive one'
-        f' by one and none is seen beside the others, found {attack}.'
+        '`--attack` must be none with driver=events, because messages arrive'
+        f' one by one and an attacker sees no others, found {attack}.'
     )
   rule = getattr(hyperparameters, 'aggregator', 'mean')
   if rule != 'mean':
     raise flags.UsageError(
-        '`--driver` must be rounds with a robust rule, which compares messages,'
-        f' found events and {rule}.'
+        '`--driver` must be rounds with a robust rule, which compares the'
+        f' messages of a round, found events and {rule}.'
     )
   if getattr(hyperparameters, 'pretrain_rounds', 0):
     raise flags.UsageError(
@@ -138,7 +138,7 @@ def plan(
     task: The task, with its number of rounds.
     given: Values of the flags that were given.
     hyperparameters: Those of the method.
-    names: Clients as users know them, in order.
+    names: Client names as users know them, in order.
 
   Raises:
     flags.UsageError: If the flags do not fit.
@@ -165,12 +165,12 @@ def plan(
 
 
 def default_in_flight(task: task_lib.Task) -> int:
-  """Returns the clients of a round, or a quarter of all if that is all."""
+  """Returns the cohort size, or a quarter of all clients if it is all."""
   if task.full_participation:
     return -(-task.num_clients // 4)
   return task.clients_per_round
 
 
 def arrivals(schedule: asynchrony.Schedule, rounds: int) -> task_lib.Arrivals:
-  """Returns what a method may know of the events before training."""
+  """Returns what a method may know about the events before training."""
   return task_lib.Arrivals(schedule.in_flight, schedule.max_delay(rounds))

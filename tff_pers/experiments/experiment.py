@@ -1,4 +1,4 @@
-"""From flags to objects: one method on one task with one seed."""
+"""Builds from flags one method on one task with one seed."""
 
 import dataclasses
 import functools
@@ -34,7 +34,7 @@ from tff_pers.simulation import cohort
 from tff_pers.simulation import program
 from tff_pers import tff
 
-# Flags that may differ when a run is resumed: they change no number.
+# Flags that may differ when a run is resumed, because they change no number.
 _FREE = (
     'output_dir', 'resume', 'fork', 'export', 'export_clients', 'config',
     'import', 'quiet',
@@ -57,16 +57,14 @@ class Experiment:
     method: The method.
     hyperparameters: Its hyperparameters.
     task: The task, without the held-out clients.
-    clients: Number in the whole task of each client of `task`.
-    unseen: Data of the held-out clients that are honest, indexed after those
-      of `task`.
+    clients: For each client of `task`, its number in the whole task.
+    unseen: Data of the honest held-out clients, indexed after those of `task`.
     unseen_clients: Their numbers in the whole task.
-    config: What `config.json` holds.
-    stopping: When validation data end the run before its last round, None: they
-      do not.
-    plan: What happens when.
-    metric: What validation data choose by.
-    promised: What it guarantees to its clients, None: nothing.
+    config: Contents of `config.json`.
+    stopping: Rule by which validation data end the run early; None: no rule.
+    plan: Virtual timing of the run.
+    metric: Metric of validation data by which choices are made.
+    promised: Privacy guarantee to the clients; None: no guarantee.
   """
 
   variant: str
@@ -83,13 +81,13 @@ class Experiment:
   promised: Optional[privacy.Guarantee] = None
 
   def names(self, numbers: Iterable[int]) -> list[Any]:
-    """Returns clients as users know them.
+    """Returns the names of clients as users know them.
 
     Args:
       numbers: Their numbers in the whole task.
 
     Returns:
-      Their names in the data, texts; their numbers where the data name nobody.
+      Their names in the data as texts, or their numbers if there are no names.
     """
     if self.task.client_names is None:
       return [int(number) for number in numbers]
@@ -98,7 +96,7 @@ class Experiment:
     return [names[number] for number in numbers]
 
   def flag(self, name: str) -> Any:
-    """Returns the value of a flag after all defaults."""
+    """Returns the value of a flag after all defaults are applied."""
     return self.config['flags'][name]
 
 
@@ -110,22 +108,22 @@ def build(
     task: Optional[task_lib.Task] = None,
     byzantine_last: bool = False,
 ) -> Experiment:
-  """Returns the experiment that flags ask for.
+  """Returns the experiment that the flags describe.
 
   Args:
-    given: Values of the flags that were given, `algo` (maybe with brackets)
-      included.
+    given: Values of the flags that were given, including `algo` (possibly with
+      brackets).
     table: All flags, see `flags.all_flags`.
-    brackets_win: Whether options in brackets may contradict flags, and flags
-      may have no effect (compare, whose flags are for all variants).
-    task: The whole task that these flags ask for, if it is built already.
-    byzantine_last: Whether the Byzantine clients come after all others, so that
+    brackets_win: Whether bracket options may contradict flags, and flags may
+      have no effect (as in compare, whose flags are for all variants).
+    task: The whole task of these flags, if it has been built already.
+    byzantine_last: Whether Byzantine clients come after all others, so that
       their indices do not depend on the seed.
 
   Raises:
-    flags.UsageError: If flags do not go together, or the data cannot be used.
+    flags.UsageError: If flags conflict, or the data cannot be used.
   """
-  # What makes this process's methods and tasks known: whoever goes on needs it.
+  # Recorded because resuming needs the same modules with methods and tasks.
   imports = {'import': given['import']} if given.get('import') else {}
   given = {name: value for name, value in given.items() if name not in _FREE}
   given = auto_rounds.with_validation(given)
@@ -158,7 +156,7 @@ def build(
     cohort.uniform(task.num_clients, task.clients_per_round)
     task = _with_eval_clients(task, given)
   own = _own(given, table, 'method', method.name)
-  # Flags of a comparison are for all variants; brackets are for this one.
+  # In a comparison, flags are for all variants, brackets for this one only.
   asked = {k: own[k] for k in options if k in own} if brackets_win else own
   hyperparameters = _hyperparameters(method, full, {**recipe, **own}, asked)
   metric = auto_rounds.metric(
@@ -167,7 +165,7 @@ def build(
   if task.about:
     task = dataclasses.replace(
         task,
-        about=f'{task.about} Validation data choose by {metric} (--metric).',
+        about=f'{task.about} Validation metric: {metric} (--metric).',
     )
   task, stopping = auto_rounds.settle(
       task, given, hyperparameters, metric
@@ -194,7 +192,7 @@ def build(
   return Experiment(
       variant=given['algo'], method=method, hyperparameters=hyperparameters,
       task=task, clients=clients,
-      # Behind all clients that train, whose rows in tables they must not take.
+      # After all clients that train, so that table rows do not collide.
       unseen=_indexed(full, unseen, first=len(clients)),
       unseen_clients=unseen,
       config=dict(
@@ -224,7 +222,7 @@ def build(
 def is_same_command(
     given: Mapping[str, Any], saved: Mapping[str, Any]
 ) -> bool:
-  """Returns whether flags are those that a run was started with.
+  """Returns whether flags equal those that a run was started with.
 
   Args:
     given: Values of the flags that are given now.
@@ -239,15 +237,15 @@ def is_same_command(
 def resumed(
     given: Mapping[str, Any], saved: Mapping[str, Any]
 ) -> dict[str, Any]:
-  """Returns the flags of the run to resume, as they were given at its start.
+  """Returns the flags that the run to resume was started with.
 
   Args:
     given: Values of the flags that are given now.
     saved: `config.json` of the run.
 
   Raises:
-    flags.UsageError: If one of the flags given now differs from the saved;
-      `rounds`, or `max_rounds` with rounds=auto, may be larger.
+    flags.UsageError: If a flag given now differs from the saved one; `rounds`,
+      or `max_rounds` with rounds=auto, may be larger.
   """
   grown = {}
   if continuing.grows(saved, given):
@@ -261,11 +259,11 @@ def resumed(
 
 
 def check_same(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-  """Refuses to continue a run that was started with other flags.
+  """Refuses to resume a run that was started with other flags.
 
   Raises:
-    flags.UsageError: Names the first flag that differs, and both values; or
-      says that rows would be split in another way.
+    flags.UsageError: Names the first flag that differs, with both values, or
+      says that rows would be split differently.
   """
   continuing.check_splits(saved, config)
   old, new = _all_flags(saved), _all_flags(config)
@@ -278,7 +276,7 @@ def check_same(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
 def _all_flags(config) -> dict[str, Any]:
   """Returns the flags of a run by name.
 
-  A run that is older than a flag was one with the flag's default.
+  A flag that is newer than the run gets its default.
   """
   method = methods.get(brackets.parse(config['variant'])[0])
   return {
@@ -288,7 +286,7 @@ def _all_flags(config) -> dict[str, Any]:
 
 
 def _check_equal(old, new, names) -> None:
-  # Other flags follow from these two, which are therefore named first.
+  # Named first, because other flags follow from these two.
   for name in sorted(names, key=lambda n: (n not in ('algo', 'task'), n)):
     if new.get(name) != old.get(name):
       raise flags.UsageError(
@@ -303,12 +301,12 @@ def of_variant(
   """Returns a method and its hyperparameters, without a task's settings.
 
   Args:
-    variant: The method, maybe with options in brackets, which win over flags.
+    variant: The method, possibly with bracket options, which override flags.
     given: Values of the flags that were given.
     table: All flags.
 
   Raises:
-    flags.UsageError: If there is no such method or option, or a value is bad.
+    flags.UsageError: If the method or option does not exist or a value is bad.
   """
   with flags.sentences():
     name, options = brackets.parse(variant)
@@ -318,30 +316,30 @@ def of_variant(
   _open_brackets(given, method, options, table, brackets_win=True)
   own = _own(given, table, 'method', name)
   with flags.sentences(f'{name}_', option_names(method.hyperparameters)):
-    recipe.pop('client_weighting', None)  # Which is of the task.
+    recipe.pop('client_weighting', None)  # It belongs to the task.
     acting = hp.without_idle(method.hyperparameters, recipe, own)
     return method, hp.replace(method.hyperparameters(), **acting, **own)
 
 
 def folder_name(variant: str) -> str:
-  """Returns a variant as the name of a folder: `perm[a=1]` is `perm-a=1`."""
+  """Returns the folder name of a variant: `perm-a=1` for `perm[a=1]`."""
   return re.sub(r'[^\w.=+-]+', '-', variant).strip('-')
 
 
 def _check_needs(method, hyperparameters, task, family) -> None:
-  """Refuses a method that needs what the task lacks; says if flags help."""
+  """Refuses a method with needs that the task does not meet."""
   declares = family.declares
   fit = methods.fit(method, declares.traits, declares.alternatives())
   for need in methods.missing_needs(method, task.traits, hyperparameters):
     tip = '' if fit == 'no' else f' Tip: {need.tip}.'
     raise flags.UsageError(
-        f'`--algo` {method.name} needs {need.sentence}; `--task` {family.name},'
-        f' as asked for, lacks it.{tip}'
+        f'`--algo` {method.name} needs {need.sentence}; `--task` {family.name}'
+        f' with these flags lacks it.{tip}'
     )
 
 
 def _open_brackets(given, method, options, table, brackets_win) -> None:
-  """Adds the flags that the brackets of a variant set to `given`."""
+  """Adds to `given` the flags that the brackets of a variant set."""
   for option, text in options.items():
     name = option if option in _IN_BRACKETS else f'{method.name}_{option}'
     if name not in table:
@@ -362,7 +360,7 @@ def _open_brackets(given, method, options, table, brackets_win) -> None:
 
 
 def _check_weighting(given, method, options, brackets_win) -> None:
-  """Refuses weights of clients where a method has no use for them."""
+  """Refuses client weights if the method does not use them."""
   name = 'client_weighting'
   if method.weighs_clients or given.get(name, 'uniform') == 'uniform':
     return
@@ -370,8 +368,8 @@ def _check_weighting(given, method, options, brackets_win) -> None:
     del given[name]  # It is for other variants.
     return
   raise flags.UsageError(
-      f'`--{name}` must be uniform or left out with {method.name}, whose'
-      f' clients weigh alike, found {given[name]!r}.'
+      f'`--{name}` must be uniform or left out with {method.name}, which gives'
+      f' all clients equal weights, found {given[name]!r}.'
   )
 
 
@@ -379,7 +377,7 @@ def check_owners(
     given: Mapping[str, Any], table: Mapping[str, flags.Flag],
     algos: Sequence[str], task: str,
 ) -> None:
-  """Refuses flags of a method or a task that is not run.
+  """Refuses flags of methods or tasks that are not run.
 
   Raises:
     flags.UsageError: Names the first such flag, and what is run.
@@ -397,15 +395,15 @@ def check_owners(
 def informed(
     hyperparameters: Any, task: task_lib.Task, private_mean: str = ''
 ) -> Any:
-  """Returns hyperparameters whose rule knows how many clients are Byzantine.
+  """Returns hyperparameters whose robust rule knows the number of attackers.
 
-  With cohorts it assumes their share of the clients, rounded up; a cohort may
-  hold more.
+  With cohorts, the rule assumes the Byzantine share of clients times the cohort
+  size, rounded up; a cohort may contain more.
 
   Args:
-    hyperparameters: Those of a method.
-    task: What it trains on.
-    private_mean: The rule in the place of the mean; '': none.
+    hyperparameters: Hyperparameters of a method.
+    task: The task that it trains on.
+    private_mean: The rule that replaces the mean; '': none.
 
   Raises:
     ValueError: If cohorts are too small for the rule.
@@ -424,7 +422,7 @@ def informed(
 
 
 def _check_attack(text: str, task: task_lib.Task) -> None:
-  """Refuses an attack that nobody would carry out."""
+  """Refuses an attack if there are no Byzantine clients."""
   with flags.sentences('', ['attack']):
     attack = attacks.parse(text)
   if attack.name != 'none' and task.byzantine is None:
@@ -435,7 +433,7 @@ def _check_attack(text: str, task: task_lib.Task) -> None:
 
 
 def option_names(options: type[Any]) -> list[str]:
-  """Returns the names of flags of a method or task, without the prefix."""
+  """Returns the flag names of a method or task, without the prefix."""
   return list(hp.specs(options))
 
 
@@ -446,7 +444,7 @@ def _task_options(given, table, family):
 
 
 def _build_task(given, family, options) -> task_lib.Task:
-  """Builds the task; what is wrong with data or flags is a UsageError."""
+  """Builds the task; raises UsageError for bad data or flags."""
   names = [f.name for f in dataclasses.fields(tasks.TaskRequest)]
   request = {name: given[name] for name in names if name in given}
   try:
@@ -466,7 +464,7 @@ def _build_task(given, family, options) -> task_lib.Task:
 
 
 def _constant(clients):
-  """Returns clients whose arrays nobody can change; None stays None."""
+  """Returns clients with read-only arrays; None stays None."""
   if clients is None or isinstance(clients, on_demand.OnDemand):
     return clients
   return [client_data.constant(data) for data in clients]
@@ -482,9 +480,9 @@ def _own(given, table, kind: str, owner: str) -> dict[str, Any]:
 
 
 def _hyperparameters(method, task, own, asked):
-  """Returns the hyperparameters: `own` of the flags, the rest the task's.
+  """Returns the hyperparameters: `own` from flags, the rest from the task.
 
-  Of these only the `asked` are refused if they have no effect in this variant.
+  Only the `asked` ones are refused if they have no effect in this variant.
   """
   names = option_names(method.hyperparameters)
   chosen = {
@@ -498,7 +496,7 @@ def _hyperparameters(method, task, own, asked):
 def _restrict(
     task: task_lib.Task, clients, unseen, given
 ) -> task_lib.Task:
-  """Returns the task of `clients` alone, with the shared flags applied."""
+  """Returns the task with only `clients`, and shared flags applied."""
   data = _indexed(task, clients, first=0)
   changes = {
       name: given[name]
@@ -522,7 +520,7 @@ def _restrict(
 
 
 def _with_eval_clients(task: task_lib.Task, given) -> task_lib.Task:
-  """Returns the task with the sample of clients that is evaluated, if any."""
+  """Returns the task with the sample of clients to evaluate, if any."""
   number = given.get('eval_clients', flags.DEFAULTS['eval_clients'])
   if not number:
     return task
@@ -541,7 +539,7 @@ def _indexed(task: task_lib.Task, clients, first: int) -> program.Data:
 
 
 def _shared_record(given, table, method, full, task) -> dict[str, Any]:
-  """Returns the values of all shared flags; None: the task chose."""
+  """Returns the values of all shared flags; None: chosen by the task."""
   record = {
       name: given.get(name, flags.DEFAULTS.get(name))
       for name, flag in table.items()

@@ -1,4 +1,4 @@
-"""`--export`: models of clients, for use elsewhere.
+"""`--export`: writes models of clients for use elsewhere.
 
     export/client_<name>.npz       weights by leaf
     export/client_<name>/          a SavedModel
@@ -24,15 +24,15 @@ FOLDER, RECORD = 'export', 'export.json'
 FLAGS = (
     flags.own_flag(
         'export', '',
-        'Writes the models of clients to export/, as they use them after'
-        ' adapting: a SavedModel, a Keras model or weights as .npz; empty:'
-        ' none, or npz with --export_clients.',
+        'Writes the models of clients to export/, as used after adaptation: as'
+        ' a SavedModel, a Keras model or weights in .npz; empty: none, or npz'
+        ' with --export_clients.',
         choices=('', *export.FORMATS),
     ),
     flags.own_flag(
         'export_clients', '',
-        'Clients whose models are written, as 3,17 or alice,bob; empty: with'
-        ' --export all.',
+        'Clients whose models are written, such as 3,17 or alice,bob; empty:'
+        ' all, with --export.',
     ),
 )
 
@@ -42,7 +42,7 @@ class Request(NamedTuple):
 
   Attributes:
     kind: One of `export.FORMATS`; '': nothing.
-    clients: Names or numbers, as `3,17`; '': all.
+    clients: Names or numbers, such as `3,17`; '': all.
   """
 
   kind: str = ''
@@ -50,7 +50,7 @@ class Request(NamedTuple):
 
 
 def request(given: Mapping[str, Any]) -> Request:
-  """Returns what the flags ask for."""
+  """Returns what the flags request."""
   clients = given.get('export_clients', '')
   return Request(given.get('export', '') or ('npz' if clients else ''), clients)
 
@@ -71,10 +71,10 @@ def positions(asked: Request, experiment: Any) -> list[int]:
 
 
 def chosen(text: str, names: Sequence[str], allowed: str) -> list[int]:
-  """Returns the positions in `names` of the clients in a list.
+  """Returns the positions in `names` of listed clients.
 
   Raises:
-    flags.UsageError: If one is not there; it says what is `allowed`.
+    flags.UsageError: If a client is missing; the message names the `allowed`.
   """
   known = {name: position for position, name in enumerate(names)}
   asked = client_names.parse(text)
@@ -93,9 +93,9 @@ def write(
   """Writes the models of the clients at these positions.
 
   Args:
-    experiment: The run.
-    trainer: Its program.
-    folder: Its folder.
+    experiment: The experiment of the run.
+    trainer: The training program of the run.
+    folder: The folder of the run.
     clients: Positions among the clients that train.
     kind: One of `export.FORMATS`.
   """
@@ -103,7 +103,7 @@ def write(
     return
   task = experiment.task
   evaluated = task.evaluated.tolist()
-  # In the company in which they are evaluated; the others come after it.
+  # Grouped as in evaluation, because results may depend on it; others follow.
   known = set(evaluated)
   everybody = evaluated + [c for c in clients if c not in known]
   weights = dict(zip(everybody, trainer.deployed_weights(
@@ -122,15 +122,15 @@ def write_models(
     folder: str, model: Any, kind: str, weights: Mapping[str, Any], *,
     files: Mapping[str, str], task: task_lib.Task,
 ) -> None:
-  """Writes models by client, and the record of what the folder holds.
+  """Writes models by client, and a record of the folder's contents.
 
   Args:
     folder: The folder.
     model: The functional model of these weights.
     kind: One of `export.FORMATS`.
-    weights: By name of the client.
-    files: The part of a file's name that stands for the client, likewise.
-    task: What they were trained on.
+    weights: Weights by client name.
+    files: The part of the file name that stands for the client, by client name.
+    task: The task that they were trained on.
   """
   written = read_record(folder) or {}
   models = dict(written.get('clients', {}))
@@ -161,11 +161,11 @@ def write_models(
   )
   print(f'Exported {len(weights)} client models to {folder} ({kind}).')
   if model.holds:
-    print(f'They hold {model.holds}: only who may see those may have them.')
+    print(f'They hold {model.holds}: give them only to who may see these.')
 
 
 def read_record(folder: str) -> Optional[dict[str, Any]]:
-  """Returns what a folder of exported models holds, None: there are none."""
+  """Returns the record of a folder of exported models, or None."""
   path = os.path.join(folder, RECORD)
   if not os.path.exists(path):
     return None

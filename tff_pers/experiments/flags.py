@@ -1,8 +1,8 @@
-"""One vocabulary of flags for all programs, their checks and their help.
+"""Flags of all programs: definitions, parsing, checks and help.
 
-A flag comes from one dataclass field: a shared one below, a method's own as
+A flag comes from a dataclass field: a shared one below, a method's own as
 `--<algo>_<name>`, a task's own as `--<task>_<name>`. A flag that is not given
-takes what `config.json` says (when resuming), else the task's default.
+is taken from `config.json` when resuming, else from the task's default.
 """
 
 import dataclasses
@@ -40,61 +40,61 @@ from tff_pers.simulation import asynchrony_delays
 
 
 class UsageError(ValueError):
-  """Bad flags or bad data: one sentence, exit code 2, nothing written."""
+  """Bad flags or data: one sentence, exit code 2, nothing is written."""
 
 
 class Failure(RuntimeError):
-  """The run cannot go on: one sentence, exit code 1."""
+  """The run cannot continue: one sentence, exit code 1."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SharedFlags:
-  """Flags of every program that trains; unset ones come from the task."""
+  """Flags of every program that trains; defaults mostly come from the task."""
 
   task: str = hp.field('digits', 'Task, see above.')
   partition: str = hp.field(
-      '', 'How examples are dealt to clients, e.g. dirichlet[alpha=0.5];'
-      ' empty: as the task does.'
+      '', 'How examples are distributed over clients, such as'
+      ' dirichlet[alpha=0.5]; empty: the default of the task.'
   )
   num_clients: int = hp.field(
       1, 'Number of clients.', minimum=1, maximum=10**6
   )
   clients_per_round: int = hp.field(
-      0, 'Clients that train in a round; 0: all of them.', minimum=0
+      0, 'Clients that train in each round; 0: all.', minimum=0
   )
   holdout_clients: int = hp.field(
-      0, 'Clients that never train and are evaluated at the end.', minimum=0
+      0, 'Clients that never train; evaluated only at the end.', minimum=0
   )
   rounds: int = hp.field(
-      1, 'Communication rounds; auto: until --patience evaluations in a row did'
-      ' not improve the --metric on validation data.',
+      1, 'Communication rounds; auto: until the --metric on validation data has'
+      ' not improved for --patience evaluations in a row.',
       minimum=1, auto=True,
   )
   metric: str = hp.field(
-      'auto', 'What validation data choose by, the mean over clients: of'
-      ' --rounds=auto, tune, choose and compare_tuned. auto: accuracy; loss on'
-      ' regression. Of own data rmse on regression; and auc where the rarer of'
-      ' two classes has below 20 % of the rows (loss where few clients have'
-      ' both in their validation data). Else one of'
+      'auto', 'Metric of validation data, mean over clients, by which'
+      ' --rounds=auto, tune, choose and compare_tuned decide. auto: accuracy,'
+      ' or loss for regression; for own data, rmse for regression, and auc if'
+      ' the rarer of two classes has below 20 % of the rows (loss if few'
+      ' clients have both in their validation data). Else one of'
       f' {", ".join(summary.COMMON)}, {", ".join(summary.OF_LABELS)},'
-      f' {", ".join(summary.OF_TARGETS)}, as fits the task, or a metric that a'
-      ' task of one\'s own brings.',
+      f' {", ".join(summary.OF_TARGETS)}, as fits the task, or a metric of your'
+      ' own task.',
   )
   patience: int = hp.field(
-      5, 'Evaluations without an improvement after which --rounds=auto ends a'
-      ' run; methods that train clients or models in turn get at least one turn'
+      5, 'Evaluations without improvement after which --rounds=auto ends a run;'
+      ' methods that train clients or models in turn get at least one full turn'
       ' of all.', minimum=1,
   )
   max_rounds: int = hp.field(
-      0, 'Rounds after which --rounds=auto ends a run in any case; 0: 5 times'
-      ' the default of --rounds.', minimum=0,
+      0, 'Rounds after which --rounds=auto always ends a run; 0: 5 times the'
+      ' default of --rounds.', minimum=0,
   )
   eval_every: int = hp.field(
-      1, 'Rounds from one evaluation to the next.', minimum=1
+      1, 'Rounds between evaluations.', minimum=1
   )
   eval_clients: int = hp.field(
-      0, 'Honest clients that are evaluated, the same sample in all rounds,'
-      ' drawn from those that train; 0: all of them.', minimum=0
+      0, 'Number of honest clients to evaluate, one sample for all rounds,'
+      ' drawn from those that train; 0: all.', minimum=0
   )
   seed: int = hp.field(
       0, 'Seed of data, weights, cohorts, batches.', minimum=0,
@@ -102,16 +102,16 @@ class SharedFlags:
   )
   output_dir: str = hp.field('', 'Folder of the results; empty: one in runs/.')
   resume: bool = hp.field(
-      False, 'Go on with the run in --output_dir, whose flags count where none'
-      ' is given. (The same command goes on anyway.)'
+      False, 'Resume the run in --output_dir with its flags, unless others are'
+      ' given. (The command that started the run resumes it even without.)'
   )
   data_dir: str = hp.field(
-      '', 'File or folder of the task\'s data; embedded and generated tasks'
+      '', 'File or folder with the task\'s data; embedded and generated tasks'
       ' need none.'
   )
   train_fraction: float = hp.field(
-      0.5, 'Share of each client\'s examples to train on; of its training'
-      ' examples where test sets are given (they stay whole).', above=0.0,
+      0.5, 'Share of each client\'s examples for training, or of its training'
+      ' examples if the data have test sets (which stay complete).', above=0.0,
       maximum=1.0,
   )
   standardize: bool = hp.field(
@@ -119,19 +119,19 @@ class SharedFlags:
       ' the training examples of the clients that train.'
   )
   validation_fraction: float = hp.field(
-      0.0, 'Share of each client\'s training examples that is held out for'
-      ' choices and evaluated beside the test data, below 1; 0: none; with'
-      ' --rounds=auto it is 0.2 unless it is given.',
+      0.0, 'Share of each client\'s training examples, below 1, that is held'
+      ' out as validation data for choices, and evaluated; 0: none; the default'
+      ' with --rounds=auto is 0.2.',
       minimum=0.0,
   )
   on_non_finite: str = hp.field(
-      'stop', 'What to do when a loss or an update is NaN or infinite: stop'
-      ' the run, or drop the client from the round and count it.',
+      'stop', 'What to do if a loss or an update is NaN or infinite: stop the'
+      ' run, or drop the client from the round and count it.',
       choices=('stop', 'drop'),
   )
   finetune_steps: str = hp.field(
-      '', 'Local steps, as 0,1,2,5,10, after each of which the global model is'
-      ' evaluated at the end, at every client, where the method has one; empty:'
+      '', 'Numbers of local steps, such as 0,1,2,5,10, after which the global'
+      ' model, if the method has one, is evaluated on every client; empty:'
       ' none.'
   )
   finetune_learning_rate: float = hp.field(
@@ -142,60 +142,59 @@ class SharedFlags:
       choices=('uniform', 'examples', 'batches'),
   )
   driver: str = hp.field(
-      'auto', 'What drives training: rounds of a cohort; events, each message'
-      ' applied as it arrives; auto: as the method is published.',
+      'auto', 'What drives training: rounds, each with a cohort; or events,'
+      ' that is, each message is applied when it arrives; auto: as published.',
       choices=('auto', *methods.DRIVERS),
   )
   delays: str = hp.field(
-      '', 'Virtual time that a client takes: ' + ', '.join(
+      '', 'Virtual time that a client needs: ' + ', '.join(
           asynchrony_delays.MODELS
-      ) + '; brackets set options, as in pareto[shape=1.5,slow=10] or'
-      ' trace[file=delays.csv]. Empty: exponential[slow=10] with events, with'
-      ' rounds no clock; a round lasts as long as its slowest client.'
+      ) + '; brackets set options, such as pareto[shape=1.5,slow=10] or'
+      ' trace[file=delays.csv]. A round lasts as long as its slowest client.'
+      ' Empty: exponential[slow=10] with events, no clock with rounds.'
   )
   network_delays: str = hp.field(
-      '', 'Virtual time of the network, added to --delays; empty: none.'
+      '', 'Virtual network time, added to --delays; empty: none.'
   )
   in_flight: int = hp.field(
-      0, 'Clients at work at the same time in a run of events; 0: those of a'
-      ' round, or a quarter where a round has all.', minimum=0
+      0, 'Number of clients at work at the same time in an event-driven run; 0:'
+      ' the cohort size, or a quarter of the clients if it is all.', minimum=0
   )
   redispatch: str = hp.field(
-      'uniform_idle', 'Who works next in a run of events: a client drawn from'
-      ' the idle ones, or the same that has just sent its message.',
+      'uniform_idle', 'Client that starts next in an event-driven run: one'
+      ' drawn from idle clients, or the one that has just sent its message.',
       choices=asynchrony.REDISPATCH,
   )
   tier_assignment: str = hp.field(
-      'fixed', 'How clients get their tiers in methods for devices of different'
-      ' capacity: groups of equal size for the whole run (or as the data say),'
-      ' or drawn anew in every round.',
+      'fixed', 'How clients get their capacity tiers: groups of equal size for'
+      ' the whole run (or as the data say), or drawn anew in every round.',
       choices=tiers.ASSIGNMENTS,
   )
   attack: str = hp.field(
       'none', 'What Byzantine clients do: ' + ', '.join(attacks.names())
-      + '; brackets set options, as in ipm[eps=10].'
+      + '; brackets set options, such as ipm[eps=10].'
   )
   num_byzantine: int = hp.field(
-      0, 'Number of Byzantine clients; they come on top of --num_clients in the'
-      ' tasks overpersonalized and overpersonalized_control, and are drawn from'
-      ' the clients in others.', minimum=0
+      0, 'Number of Byzantine clients; added to --num_clients in the tasks'
+      ' overpersonalized and overpersonalized_control, in others drawn from the'
+      ' clients.', minimum=0
   )
   dp_noise_multiplier: float = hp.field(
       0.0, 'Client-level differential privacy of the mean of updates: standard'
-      ' deviation of the noise by the clipping norm; epsilon is in metrics.csv'
-      ' (docs/privacy.md). 0: no noise.', minimum=0.0,
+      ' deviation of the noise divided by the clipping norm; epsilon is in'
+      ' metrics.csv (docs/privacy.md). 0: no noise.', minimum=0.0,
   )
   dp_clip: float = hp.field(
-      0.0, 'The clipping norm of --dp_noise_multiplier; 0: it follows the'
-      ' median norm of the updates, privately.', minimum=0.0,
+      0.0, 'Clipping norm of --dp_noise_multiplier; 0: a private estimate of'
+      ' the median norm of the updates.', minimum=0.0,
   )
   dp_target_delta: float = hp.field(
-      0.0, 'The delta that epsilon is for; 0: N^-1.1 with N clients.',
+      0.0, 'The delta of the guarantee; 0: N^-1.1 for N clients.',
       minimum=0.0, below=1.0,
   )
   runtime: str = hp.field(
-      'fused', 'Where computations run: in this process as one TensorFlow'
-      ' function, in TFF\'s C++ worker, or on --workers.',
+      'fused', 'Runtime: fused, in this process as one TensorFlow function;'
+      ' native, TFF\'s C++ worker; remote, on --workers.',
       choices=runtime.RUNTIMES,
   )
   device: str = hp.field(
@@ -203,9 +202,9 @@ class SharedFlags:
       ' the GPUs if there are any.'
   )
   strategy: str = hp.field(
-      'auto', 'How the fused runtime goes over the clients; auto: by a rule'
-      ' from shapes, the same in every run; measured: what is fastest in the'
-      ' first round; debug: slowly, step by step, errors name their place.',
+      'auto', 'How the fused runtime processes clients; auto: by a rule on'
+      ' shapes, the same in every run; measured: the fastest in the first'
+      ' round; debug: slowly, step by step, with errors that name their place.',
       choices=fused.STRATEGIES,
   )
   tf32: bool = hp.field(
@@ -213,19 +212,19 @@ class SharedFlags:
       ' faster.'
   )
   deterministic: bool = hp.field(
-      True, 'On a GPU: repeat every bit, as --resume promises; slower.'
+      True, 'On a GPU: bit-identical results, as --resume promises; slower.'
   )
   workers: str = hp.field(
-      '', 'Workers of the remote runtime, as host:port,host:port.'
+      '', 'Workers of the remote runtime: host:port,host:port.'
   )
   connect_seconds: float = hp.field(
-      60.0, 'Time for all workers to answer.', above=0.0
+      60.0, 'Seconds within which all workers must answer.', above=0.0
   )
   round_seconds: float = hp.field(
-      3600.0, 'Time for a computation on the workers.', above=0.0
+      3600.0, 'Seconds allowed for a computation on the workers.', above=0.0
   )
   tls_cert: str = hp.field(
-      '', 'This program\'s certificate, a PEM file, for workers with TLS.'
+      '', 'Certificate of this program, a PEM file, for workers with TLS.'
   )
   tls_key: str = hp.field(
       '', 'Private key of --tls_cert, a PEM file without a password.'
@@ -237,22 +236,22 @@ class SharedFlags:
   model: str = hp.field(
       '', 'Model: ' + ', '.join(zoo.names()) + '; empty: the task\'s.'
   )
-  # `import` is a word of Python's own.
+  # `import` is a keyword of Python.
   import_: str = hp.field(
-      '', 'Modules that register methods and tasks of your own, as'
-      ' my_package.my_method,my_package.my_task; those of installed packages'
+      '', 'Modules that register your own methods and tasks, such as'
+      ' my_package.my_method,my_package.my_task; modules of installed plug-ins'
       ' are found without it.'
   )
   config: str = hp.field(
-      '', 'YAML file of flags, as rounds: 60 in a line, or config.json of a'
-      ' run; flags on the command line go before.'
+      '', 'YAML file of flags, with lines such as rounds: 60, or config.json of'
+      ' a run; command-line flags take precedence.'
   )
   quiet: bool = hp.field(
-      False, 'Print errors and the last line, and nothing else.'
+      False, 'Print only errors and the last line.'
   )
 
 
-# Where these are not given, the task decides.
+# If these are not given, the task decides.
 _OF_THE_TASK = (
     'num_clients', 'clients_per_round', 'rounds', 'eval_every',
     'train_fraction', 'standardize', 'client_weighting', 'tier_assignment',
@@ -271,7 +270,7 @@ class Flag(NamedTuple):
     spec: Its dataclass field.
     kind: `shared`, `method` or `task`.
     owner: Name of the method or task it belongs to, '' for shared ones.
-    default: Instance of the dataclass, for the help.
+    default: Instance of the dataclass, from which help takes the default.
   """
 
   spec: dataclasses.Field
@@ -283,7 +282,7 @@ class Flag(NamedTuple):
 def own_flag(
     name: str, default: Any, help_text: str, **limits: Any
 ) -> tuple[str, Flag]:
-  """Returns a flag that only one program has, as an entry of `all_flags`."""
+  """Returns the entry of `all_flags` for a flag of a single program."""
   spec = hp.field(default, help_text, **limits)
   holder = dataclasses.make_dataclass('_', [(name, type(default), spec)])
   return hp.flag_name(name), Flag(
@@ -292,10 +291,10 @@ def own_flag(
 
 
 def all_flags(*own: Any, without: Sequence[str] = ()) -> dict[str, Flag]:
-  """Returns all flags of a program: its own, the shared, methods', tasks'.
+  """Returns all flags of a program: own, shared, methods' and tasks'.
 
   Raises:
-    ValueError: If two flags have one name.
+    ValueError: If two flags have the same name.
   """
   plugin_imports.load_installed()
   table = dict(own)
@@ -325,17 +324,17 @@ def _part_flags(kind: str, owner: str, dataclass) -> dict[str, Flag]:
 
 
 def parse(argv: Sequence[str], table: Mapping[str, Flag]) -> dict[str, Any]:
-  """Returns the values of the flags that are given, by name.
+  """Returns the values of the given flags by name.
 
-  Two of them act here and are left out: the flags in the file of `--config`
-  count as given, too, and with `--quiet` output ends, see `run`.
+  Two flags take effect here and are left out: flags in the file of `--config`
+  count as given, and `--quiet` captures output (see `run`).
 
   Raises:
-    UsageError: If a flag is unknown, has no or a bad value, or an argument is
-      not a flag; if no results can be written to `--output_dir`.
+    UsageError: If a flag is unknown or has a missing or bad value, an argument
+      is not a flag, or `--output_dir` is not writable.
   """
-  # Texts without defaults: `hp.parse` reads the values below, as it reads
-  # options in brackets, and what is not given must stay recognizable.
+  # All flags are texts without defaults for argparse: `hp.parse` parses the
+  # values below, as it parses bracket options, and flags not given stay known.
   values = absl_flags.FlagValues()
   for name, flag in table.items():
     define = (
@@ -402,9 +401,10 @@ def _value(name: str, flag: Flag, text: Any):
 
 
 class sentences:  # pylint: disable=invalid-name
-  """Turns ValueErrors into UsageErrors: `x` becomes `--prefix_x`.
+  """Turns ValueErrors into UsageErrors that name flags.
 
-  With `names` only these do; shared flags become `--x`, and the rest stays.
+  `x` becomes `--prefix_x`; shared flags become `--x`. With `names`, only those
+  names get the prefix.
   """
 
   def __init__(self, prefix: str = '', names: Optional[Sequence[str]] = None):
@@ -425,7 +425,7 @@ class sentences:  # pylint: disable=invalid-name
 
 
 def outside_cause(error: Exception) -> str:
-  """Returns the sentence of what stopped a program from outside."""
+  """Returns a sentence on the external cause that stopped a program."""
   text = f'{type(error).__name__}: {error}'
   reason, place = getattr(error, 'strerror', ''), getattr(error, 'filename', '')
   of_tensorflow = re.search(r'(/[^}]+); (.+?)( \[Op:.*)?$', str(error))
@@ -440,13 +440,13 @@ def outside_cause(error: Exception) -> str:
 
 
 def resolve_path(path: str) -> str:
-  """Returns an absolute path; `bazel run` starts elsewhere than the user."""
+  """Returns an absolute path, also under `bazel run`."""
   base = os.environ.get('BUILD_WORKING_DIRECTORY', os.getcwd())
   return os.path.normpath(os.path.join(base, os.path.expanduser(path)))
 
 
 def as_typed(values: Mapping[str, Any]) -> list[str]:
-  """Returns flags as they are typed in a shell."""
+  """Returns flags as typed in a shell."""
   return [f'--{name}={shlex.quote(str(v))}' for name, v in values.items()]
 
 
@@ -456,7 +456,7 @@ wants_help = startup.wants_help
 def help_text(
     summary: str, table: Mapping[str, Flag], argv: Sequence[str]
 ) -> str:
-  """Returns what `--help` prints: methods, tasks, who fits whom, flags."""
+  """Returns the text of `--help`: methods, tasks, which fit, flags."""
   chosen = [
       name for name in methods.names()
       if any(re.search(rf'algos?=.*\b{name}\b', word) for word in argv)
@@ -477,7 +477,7 @@ def help_text(
 
 
 def default_text(name: str, flag: Flag) -> str:
-  """Returns the default of a flag as help shows it."""
+  """Returns the default of a flag as shown in help."""
   default = getattr(flag.default, flag.spec.name)
   if isinstance(flag.default, SharedFlags):
     default = DEFAULTS.get(name, 'the task\'s')
@@ -503,15 +503,15 @@ def program(
     body: Callable[[dict[str, Any], dict[str, Flag]], int],
     argv: Sequence[str], defaults: Mapping[str, Any] = {},
 ) -> int:
-  """Returns the exit code of a program: its help, or what it does with flags.
+  """Runs a program: prints its help, or calls `body`; returns the exit code.
 
   Args:
     name: Its name.
-    summary: What its help begins with.
+    summary: Beginning of its help.
     flag_table: Returns its flags.
-    body: `(values of the flags that were given, flags) -> exit code`.
-    argv: What was typed.
-    defaults: Of the program, for flags that were not given.
+    body: `(values of the given flags, flags) -> exit code`.
+    argv: The command line.
+    defaults: The program's defaults for flags that were not given.
   """
   def main(argv):
     table = flag_table()
@@ -526,8 +526,8 @@ def program(
 def run(
     name: str, main: Callable[[Sequence[str]], int], argv: Sequence[str]
 ) -> int:
-  """Returns the exit code of `main(argv)`; errors are a sentence each."""
-  # Programs may end before any runtime is installed; the finalizer of TFF's own
+  """Returns the exit code of `main(argv)`; prints errors as one sentence."""
+  # Programs may end before a runtime is installed; the finalizer of TFF's own
   # context would then print an error.
   native.drop_default_context()
   try:
@@ -542,6 +542,6 @@ def run(
   except (OSError, tf.errors.OpError) as error:
     code, text = 1, outside_cause(error)
   except KeyboardInterrupt:
-    code, text = 130, 'Stopped by the keyboard. Tip: the same command goes on.'
+    code, text = 130, 'Interrupted. Tip: rerun the same command to resume.'
   print(f'{name}: {text}', file=sys.stderr)
   return code

@@ -1,4 +1,4 @@
-"""Folders of results: can they be written, and does only one process write?"""
+"""Checks that an output folder is writable, and locks it."""
 
 import errno
 import os
@@ -8,13 +8,14 @@ from tff_pers.core import locks
 
 
 def check(path: str) -> None:
-  """Raises if no file can be written in `path`; leaves nothing behind.
+  """Raises if no file can be written to `path`; leaves nothing behind.
 
   Args:
-    path: An absolute path. Folders that are not there yet could be made.
+    path: An absolute path. Missing folders count as writable if they could be
+      made.
 
   Raises:
-    ValueError: Names what stands in the way.
+    ValueError: Names the path that prevents it.
   """
   nearest = path
   while not os.path.lexists(nearest):
@@ -22,11 +23,11 @@ def check(path: str) -> None:
   if not os.path.isdir(nearest):
     raise ValueError(
         '`output_dir` must be a folder, or a path at which one can be made,'
-        f' found {nearest}, which is no folder.'
+        f' found {nearest}, which is not a folder.'
     )
   try:
-    # Permissions do not tell: they do not bind root, and a file system may be
-    # read-only or full. On Linux the file never has a name.
+    # Permission bits are not enough: root ignores them, and a file system may
+    # be read-only or full. On Linux this file never has a name.
     with tempfile.TemporaryFile(dir=nearest):
       pass
   except OSError as error:
@@ -39,8 +40,8 @@ def check(path: str) -> None:
 class Alone:
   """Keeps other processes out of a folder while a `with` block writes to it.
 
-  The folder is made if need be, and taken away again if the block leaves it
-  empty. The kernel lets go of it when this process ends, however it ends.
+  The folder is made if needed, and removed again if the block leaves it empty.
+  The kernel releases the lock when this process ends, however it ends.
   """
 
   def __init__(self, path: str):
@@ -49,14 +50,14 @@ class Alone:
     try:
       self._lock = locks.attempt(path)
     except OSError as error:
-      # A network file system without locks, where nobody can be kept out.
+      # A network file system without locks: other processes cannot be excluded.
       if error.errno not in (errno.EBADF, errno.ENOLCK, errno.ENOTSUP):
         raise
     else:
       if self._lock is None:
         raise ValueError(
             '`output_dir` must be a folder that no other process writes to,'
-            f' found one at work in {path}. Tip: wait for it, or take another'
+            f' found one writing to {path}. Tip: wait for it, or use another'
             ' folder.'
         )
 
@@ -74,11 +75,11 @@ class Alone:
 
 
 def _make(path: str) -> list[str]:
-  """Makes a folder; returns those that were not there, the innermost first."""
+  """Makes a folder; returns the newly made ones, the innermost first."""
   missing = []
   while not os.path.isdir(path):
     missing.append(path)
     path = os.path.dirname(path)
   for path in reversed(missing):
-    os.makedirs(path, exist_ok=True)  # Another process may be as far.
+    os.makedirs(path, exist_ok=True)  # Another process may have just made it.
   return missing

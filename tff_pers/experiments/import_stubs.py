@@ -1,11 +1,11 @@
-"""Stand-ins for large libraries, to read declarations without them.
+"""Replaces large libraries by stubs, to read declarations quickly.
 
-`--help` needs what methods and tasks declare: names, fields, defaults, ranges.
-They stand in the files that also build TensorFlow graphs, so importing those
-costs four CPU seconds, of which the declarations take a tenth. With stand-ins
-in the place of the libraries the same files are imported: whatever a module
-does with them while it is imported (annotations, decorators, base classes)
-gives another stand-in. Sphinx does so with `autodoc_mock_imports`.
+`--help` needs the declarations of methods and tasks: names, fields, defaults,
+ranges. They are in files that also build TensorFlow graphs, so importing those
+files costs four CPU seconds, of which the declarations take a tenth. With stubs
+in place of the libraries the same files can be imported: whatever a module does
+with the libraries during import (annotations, decorators, base classes) yields
+another stub. Sphinx's `autodoc_mock_imports` works the same way.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from typing import Iterator, MutableSequence, Sequence
 
 
 class _StandIn:
-  """Stands for any object: all that is done with it gives a stand-in."""
+  """Stands for any object; every use of it yields a stub."""
 
   def __getattr__(self, name: str):
     if name.startswith('__'):
@@ -31,11 +31,11 @@ class _StandIn:
     return self
 
   def __mro_entries__(self, bases):
-    return ()  # A class whose base it is has none.
+    return ()  # As a base class it disappears.
 
 
 class _Module(types.ModuleType):
-  """Any module; what it lacks is a stand-in."""
+  """Stands for any module; its missing attributes are stubs."""
 
   __path__: MutableSequence[str] = []
 
@@ -46,7 +46,7 @@ class _Module(types.ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-  """Finds the libraries, and whatever may be in them."""
+  """Finds the libraries and all their submodules."""
 
   def __init__(self, libraries: Sequence[str]):
     self._libraries = frozenset(libraries)
@@ -64,7 +64,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def are_in_place() -> bool:
-  """Whether libraries have stand-ins at the moment."""
+  """Whether libraries are currently replaced by stubs."""
   return any(isinstance(finder, _Finder) for finder in sys.meta_path)
 
 
@@ -72,10 +72,10 @@ def are_in_place() -> bool:
 def in_place_of(
     libraries: Sequence[str], readers: Sequence[str]
 ) -> Iterator[None]:
-  """Puts stand-ins into the place of libraries.
+  """Replaces libraries by stubs within a `with` block.
 
-  Afterwards neither they nor the modules that were imported with them are left,
-  so that both can be imported as they are.
+  Afterwards the stubs and the modules imported with them are forgotten, so that
+  both can be imported normally.
 
   Args:
     libraries: Top-level packages, none of them imported yet.
@@ -94,9 +94,9 @@ def in_place_of(
 
 
 def _forget(name: str) -> None:
-  """Makes a module one that was never imported."""
+  """Forgets that a module was imported."""
   module = sys.modules.pop(name)
   parent, _, own_name = name.rpartition('.')
-  # `from parent import own_name` would find it there all the same.
+  # `from parent import own_name` would still find it there.
   if getattr(sys.modules.get(parent), own_name, None) is module:
     delattr(sys.modules[parent], own_name)

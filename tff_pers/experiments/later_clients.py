@@ -1,4 +1,4 @@
-"""A run at its last checkpoint, and clients that it is to be evaluated on."""
+"""Reloads a run at its last checkpoint to evaluate it on other clients."""
 
 import collections
 import contextlib
@@ -32,22 +32,22 @@ from tff_pers.simulation import program
 from tff_pers.simulation import store
 
 
-# In the folder of an evaluation: the run and the data.
+# In the folder of an evaluation: records the run and the data.
 RECORD = 'evaluation.json'
-# For how many labels it is tried whether a method adapts.
+# Number of labels tried to find out whether a method adapts.
 _PROBED = 20
 
 
 class Opened(NamedTuple):
-  """A run and whom to evaluate.
+  """A run and the clients to evaluate.
 
   Attributes:
     experiment: The run; its task expects the new clients.
-    data: What they adapt to, and what they are tested on; `index` is that of
-      the process.
-    names: Their names, texts.
+    data: What the clients adapt to and are tested on; `index` is that of the
+      process.
+    names: Their names as texts.
     seen: Whether each of them trained.
-    drawn: Whether the file does not say what new clients are tested on.
+    drawn: Whether new clients' test rows are drawn, not given by the file.
   """
 
   experiment: experiment_lib.Experiment
@@ -58,7 +58,7 @@ class Opened(NamedTuple):
 
 
 def open_run(folder: str, data_dir: str) -> Opened:
-  """Returns a run with the clients of a file; '': with its own.
+  """Returns a run with the clients of a file, or its own for ''.
 
   Raises:
     flags.UsageError: If there is no run, or its data or the file cannot be
@@ -103,7 +103,7 @@ def _own(experiment) -> Opened:
 
 
 def _of_file(experiment, folder: str, path: str) -> Opened:
-  """Returns the clients of a file; those that did not train get new indices."""
+  """Returns the clients of a file; those that never trained get new indices."""
   task = experiment.task
   fitted = results.read_features(folder)
   if task.named_arrays:
@@ -165,11 +165,11 @@ def _of_file(experiment, folder: str, path: str) -> Opened:
 def say_alike(
     experiment: experiment_lib.Experiment, strangers: Mapping[str, int]
 ) -> None:
-  """Warns of new clients whose names are those of others in capitals.
+  """Warns of new clients whose names differ from others only in case.
 
   Args:
     experiment: The run.
-    strangers: How many rows each new client has.
+    strangers: Number of rows by new client.
   """
   names = [str(name) for name in experiment.names(experiment.clients)]
   counts = [int(data['num_examples']) for data in experiment.task.train]
@@ -186,7 +186,7 @@ def say_alike(
 
 
 def newcomer(experiment: experiment_lib.Experiment, name: str) -> Opened:
-  """Returns the run with one client more, of that name, which has no data."""
+  """Returns the run with one more client of that name, without data."""
   task = experiment.task
   nothing = _emptied({**task.train[0], 'index': task.num_clients})
   tiers = task.tiers
@@ -200,7 +200,7 @@ def newcomer(experiment: experiment_lib.Experiment, name: str) -> Opened:
 
 
 def _split(experiment, table: tables.Table, rows, name: str):
-  """Returns the rows that a new client adapts to, and those it is tested on."""
+  """Returns the rows that a new client adapts to and is tested on."""
   if table.is_test is not None:
     is_test = table.is_test[rows]
     return rows[~is_test], rows[is_test]
@@ -215,17 +215,17 @@ def _split(experiment, table: tables.Table, rows, name: str):
 def open_trainer(
     opened: Opened, states: store.ClientStateStore, folder: str
 ) -> Any:
-  """Returns the program of the run, which takes the new clients, too.
+  """Returns the training program of the run, with the new clients.
 
   Raises:
-    flags.UsageError: If the method cannot take them.
+    flags.UsageError: If the method cannot evaluate new clients.
   """
   process = processes.build(opened.experiment).process
   task = opened.experiment.task
   if not continuing.has_form_of(states, process, opened.experiment):
     raise flags.UsageError(
-        '`--data_dir` must hold clients that trained, because the run in'
-        f' {folder} kept nothing for new ones, found'
+        '`--data_dir` must hold only clients that trained, because the run in'
+        f' {folder} kept no state for new ones, found'
         f' {task.num_new_clients} new ones. Tip: train with'
         ' --holdout_clients=1.'
     )
@@ -239,7 +239,7 @@ def evaluate(opened: Opened, trainer: Any) -> Any:
   """Returns the metrics of the clients.
 
   Raises:
-    flags.UsageError: If the method cannot take clients that never trained.
+    flags.UsageError: If the method cannot evaluate clients that never trained.
   """
   with taking_new(opened):
     return trainer.evaluate(opened.data)
@@ -247,27 +247,27 @@ def evaluate(opened: Opened, trainer: Any) -> Any:
 
 @contextlib.contextmanager
 def taking_new(opened: Opened) -> Iterator[None]:
-  """Makes a sentence of what a method raises at clients that never trained."""
+  """Raises one sentence if a method has no model for new clients."""
   try:
     yield
   except Exception as error:
     if all(opened.seen):
       raise
     raise flags.UsageError(
-        f'`--data_dir` must hold clients that trained, because'
+        f'`--data_dir` must hold only clients that trained, because'
         f' {opened.experiment.variant} has no model for others, found'
         f' {opened.names[opened.seen.index(False)]!r}.'
     ) from error
 
 
 def testing_on_all(opened: Opened, trainer: Any) -> Opened:
-  """Returns new clients tested on all of their rows, if none adapts to any.
+  """Tests new clients on all of their rows if the method does not adapt.
 
-  A method adapts if it deploys something else for another y. Where the file
-  says what is tested on, that stays.
+  A method adapts if it deploys different weights for other labels y. If the
+  file says which rows are for testing, that is kept.
 
   Raises:
-    flags.UsageError: If the method cannot take clients that never trained.
+    flags.UsageError: If the method cannot evaluate clients that never trained.
   """
   if all(opened.seen) or not opened.drawn:
     return opened
@@ -287,8 +287,8 @@ def testing_on_all(opened: Opened, trainer: Any) -> Opened:
   ):
     return opened
   print(
-      f'{opened.experiment.variant} adapts to no rows of new clients: they are'
-      ' tested on all of them.'
+      f'{opened.experiment.variant} does not adapt to new clients: they are'
+      ' tested on all of their rows.'
   )
   for client, seen in enumerate(opened.seen):
     if not seen:
@@ -301,17 +301,17 @@ def testing_on_all(opened: Opened, trainer: Any) -> Opened:
 
 
 def _of_each_y(data: Mapping[str, Any], num_classes: int) -> Iterator[Any]:
-  """Yields the data of a client with its first x alone and any y.
+  """Yields a client's data with its first x repeated, once per label.
 
-  No two models are the better one for every label of one x (or for both a very
-  small and a very large target), so that who chooses a model does so here.
+  No single model is best for every label of one x (or for both a very small and
+  a very large target), so a method that chooses among models reveals it here.
   """
   of_each = tf.nest.map_structure
   x, y = (of_each(np.asarray, data['examples'][name]) for name in ('x', 'y'))
   first = of_each(lambda rows: np.repeat(rows[:1], len(rows), axis=0), x)
 
   def filled(rows, value):
-    # Labels of an own model, of which each has the first two.
+    # Labels of a user's model; every such model has the first two.
     if not num_classes and rows.dtype.kind != 'f':
       return np.full_like(rows, value > 0)
     far = 1.0 if num_classes else 1e3 * max(1.0, float(np.abs(rows).max()))
@@ -324,12 +324,12 @@ def _of_each_y(data: Mapping[str, Any], num_classes: int) -> Iterator[Any]:
 
 
 def _emptied(data: Mapping[str, Any]) -> Any:
-  """Returns the data of a client without its rows."""
+  """Returns the data of a client with no rows."""
   return _dense_of(data['index'], data['examples'], slice(0))
 
 
 def _dense_of(index: int, examples: Mapping[str, Any], rows: Any) -> Any:
-  """Returns these rows of examples as dense data of a client."""
+  """Returns rows of examples as the dense data of a client."""
   take = lambda array: np.asarray(array)[rows]
   return client_data.dense(index, *(
       tf.nest.map_structure(take, examples[name]) for name in ('x', 'y')
@@ -348,7 +348,7 @@ def export(
     opened: Opened, trainer: Any, chosen: Sequence[int], top: str, folder: str,
     kind: str,
 ) -> None:
-  """Writes models of clients, given by their positions, and the features."""
+  """Writes models of clients at given positions, and the features."""
   weights = trainer.deployed_weights(opened.data)
   fitted = results.read_features(folder)
   if fitted is not None:
@@ -362,7 +362,7 @@ def export(
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Does what `binaries.evaluate` says; returns the exit code.
+  """Runs `binaries.evaluate`; returns the exit code.
 
   Args:
     given: Values of the flags that were given.
@@ -412,7 +412,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 
 
 def _chosen(asked: exports.Request, names: Sequence[str]) -> Sequence[int]:
-  """Returns the positions of the clients whose models are written."""
+  """Returns the positions of the clients whose models are exported."""
   if not asked.kind:
     return []
   if not asked.clients:

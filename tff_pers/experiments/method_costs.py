@@ -1,4 +1,4 @@
-"""What methods cost on a model, and what runs have cost."""
+"""Computes what methods cost on a model, and what runs have cost."""
 
 import dataclasses
 import functools
@@ -22,14 +22,14 @@ CSV, TO_ACCURACY_CSV = 'cost.csv', 'cost_to_accuracy.csv'
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Does what `binaries.cost` says; returns the exit code.
+  """Runs `binaries.cost`; returns the exit code.
 
   Args:
-    given: Values of the flags that were given, and defaults of the program.
+    given: Values of the flags that were given, and the program's defaults.
     table: All flags.
 
   Raises:
-    flags.UsageError: If flags do not go together, or cannot be carried out.
+    flags.UsageError: If flags conflict or cannot be carried out.
   """
   if ('runs' in given) != ('accuracy' in given):
     raise flags.UsageError(
@@ -50,7 +50,7 @@ def _write_cost(given, table, folder: str) -> int:
       given, table, [method.name for method, _ in chosen], ''
   )
   task = _task(given, table, max(cost.num_clients(own) for _, own in chosen))
-  # Traces only, so no time is spent on choosing a strategy.
+  # Only traces, so no time is spent on choosing a strategy.
   runtime.use('fused', 'cpu', strategy='loop')
   rows = []
   for variant, (method, hyperparameters) in zip(variants, chosen):
@@ -59,7 +59,7 @@ def _write_cost(given, table, folder: str) -> int:
         rows += cost.rows(variant, method, hyperparameters, task)
     except flags.UsageError as error:
       if _asks_for_all(given, table):
-        print(f'{variant}: left out. {error}')
+        print(f'{variant} is left out. {error}')
         continue
       raise
     print(f'{variant}: done.', flush=True)
@@ -75,7 +75,7 @@ def _asks_for_all(given, table) -> bool:
 
 
 def _variants(given: Mapping[str, Any], table) -> list[str]:
-  """Returns the variants to be looked at."""
+  """Returns the variants to report."""
   if 'algo' in given and 'algos' in given:
     raise flags.UsageError('Only one of `--algo` and `--algos` may be given.')
   if _asks_for_all(given, table):
@@ -101,14 +101,14 @@ def _shape(text: str) -> list[int]:
   sides = text.split('x')
   if not all(side.isdecimal() and int(side) for side in sides):
     raise flags.UsageError(
-        '`--input_shape` must be integers >= 1 with x between them, as 32x32x3,'
-        f' found {text!r}.'
+        '`--input_shape` must be integers >= 1 with x between them, such as'
+        f' 32x32x3, found {text!r}.'
     )
   return [int(side) for side in sides]
 
 
 def _write_to_accuracy(given, folder: str) -> int:
-  """Writes and prints what runs have cost until they reached an accuracy."""
+  """Writes and prints what runs cost until they reached an accuracy."""
   found = sorted({
       run for name in given['runs'].split(',') if name
       for run in results.find_runs(flags.resolve_path(name))
@@ -133,13 +133,13 @@ def _write_to_accuracy(given, folder: str) -> int:
 
 
 def _tiers(run: results.Run) -> list[dict[str, Any]]:
-  """Returns the costs of the capacity tiers of a run, none if it has none."""
+  """Returns the costs of a run's capacity tiers, empty without tiers."""
   rows = results.read_rows(run.folder, results.TIERS)
   return [] if {row['tier'] for row in rows} <= {cost.WHOLE} else of_run(run)
 
 
 def of_run(run: results.Run) -> list[dict[str, Any]]:
-  """Returns the rows of `cost.csv` of what a run trained."""
+  """Returns the rows of `cost.csv` for the method of a run."""
   same = {k: v for k, v in run.config['given'].items() if k != 'seed'}
   return _cost_of(tuple(sorted(same.items())))
 

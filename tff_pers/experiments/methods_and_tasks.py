@@ -1,10 +1,9 @@
-"""Which method runs on which task: for `--help` and for the documentation.
+"""Tables which method runs on which task, for `--help` and docs.
 
     python -m tff_pers.experiments.methods_and_tasks
 
-prints the end of docs/tasks.md. It reads what methods and tasks declare; no
-data are loaded and nothing is built. A test checks that the page in docs/ is up
-to date.
+prints the end of docs/tasks.md from the declarations of methods and tasks; it
+loads no data and builds nothing. A test checks that the page is up to date.
 """
 
 import os
@@ -32,8 +31,8 @@ _WIDTH = 80
 def matrix() -> list[str]:
   """Returns the lines of the table of methods (rows) and tasks (columns).
 
-  The names of the tasks stand like stairs over their columns, so that sixteen
-  of them fit in 80 characters.
+  Task names stand diagonally above their columns, so that sixteen of them fit
+  into 80 characters.
   """
   families = [tasks.get(name) for name in tasks.names()]
   margin = ' ' * (2 + max(map(len, methods.names())))
@@ -96,7 +95,7 @@ def page() -> str:
 
 
 def _needs() -> list[tuple[str, str]]:
-  """Returns the pairs of a method and the name of a need that it has."""
+  """Returns pairs of a method and the name of one of its needs."""
   return [
       (name, need) for name in methods.names()
       for need in methods.get(name).needs
@@ -109,10 +108,10 @@ def _list(rows: Iterable[tuple[str, str]]) -> list[str]:
 
 def _task_row(family: tasks.TaskFamily) -> str:
   declares = family.declares
-  kinds = {True: 'labels', False: 'numbers', None: 'as the data have it'}
+  kinds = {True: 'labels', False: 'numbers', None: 'depends on the data'}
   cells = [
       f'`{family.name}`', kinds[declares.classification],
-      f'`{declares.model}`' if declares.model else 'as y is',
+      f'`{declares.model}`' if declares.model else 'depends on y',
       f'{declares.num_clients or "all of the data"}',
       f'{declares.clients_per_round or "all"}',
       f'`{declares.partition}`' if declares.partitions else 'its own',

@@ -1,4 +1,4 @@
-"""What a run leaves behind: rows per client, tables, weights."""
+"""Writes the results of a run: rows per client, tables, summaries."""
 
 import math
 from typing import Any, Iterable, Mapping, Optional, Sequence
@@ -20,13 +20,13 @@ from tff_pers import tff
 
 
 def final_table(clients: Mapping[str, np.ndarray]) -> str:
-  """Returns the summary over clients, a row per metric, as Markdown."""
+  """Returns the Markdown summary over clients, a row per metric."""
   rows = []
   for seen, who in ((1, ''), (0, ' of held-out clients')):
     more = [name for name in clients if name not in results.CLIENT_COLUMNS]
     for metric in ('accuracy', 'loss', *more):
       chosen = clients['seen'] == seen
-      if metric in more:  # A client of one class has no AUC.
+      if metric in more:  # A client with a single class has no AUC.
         chosen &= ~np.isnan(clients[metric])
       values = clients[metric][chosen]
       if not np.all(np.isnan(values)):
@@ -91,14 +91,14 @@ def tier_rows(
 
 
 def has_quality(task: task_lib.Task, metric: str) -> bool:
-  """Returns whether tables have more metrics than accuracy and loss.
+  """Returns whether tables show metrics beyond accuracy and loss.
 
-  Those of own data, whose classes nobody has looked at, and where one of them
-  is asked for or the task has some of its own.
+  True for own data, whose classes may be imbalanced, if such a metric was
+  requested, and if the task has metrics of its own.
 
   Args:
     task: The task.
-    metric: What validation data choose by.
+    metric: Metric of validation data by which choices are made.
   """
   return task.model.has_one_label and bool(
       task.about or task.metrics or metric not in summary.COMMON
@@ -109,13 +109,13 @@ def add_quality(
     task: task_lib.Task, rows: Sequence[dict[str, Any]],
     found: Sequence[Optional[quality.Predictions]], folder: str = '',
 ) -> None:
-  """Adds what predictions are worth to the rows of clients.
+  """Adds metrics of the predictions to the rows of clients.
 
   Args:
     task: The task.
-    rows: A row for each client.
-    found: What is predicted of the examples of each.
-    folder: Where `confusion.csv` is written; '': nowhere.
+    rows: One row per client.
+    found: Predictions on the examples of each client.
+    folder: Folder in which `confusion.csv` is written; '': not written.
   """
   for row, more in zip(rows, quality.of_clients(found, own=task.metrics)):
     row.update(more)
@@ -127,13 +127,13 @@ def add_quality(
 
 
 def rarity_sentence(folder: str) -> str:
-  """Says what the accuracy hides, see `quality`; else returns ''."""
+  """Returns a sentence on what the accuracy hides (see `quality`), or ''."""
   found = results.read_confusion(folder)
   return '' if found is None else quality.rarity_sentence(*found)
 
 
 def dropped_sentence(folder: str) -> str:
-  """Says which clients a run dropped, and how often; empty if none."""
+  """Returns a sentence on dropped clients and how often, or ''."""
   rows = results.read_rows(folder, results.DROPPED)
   if not rows:
     return ''
@@ -146,9 +146,9 @@ def dropped_sentence(folder: str) -> str:
 
 
 def initial_loss(task: task_lib.Task, seed: int) -> Optional[float]:
-  """Returns the test loss of the untrained model, a mean over who is evaluated.
+  """Returns the test loss of the untrained model, mean over evaluated clients.
 
-  Of own data alone (None for other tasks), whose scale nobody has looked at.
+  Only for own data, whose scale is unknown; None for other tasks.
 
   Args:
     task: The task.
@@ -169,15 +169,15 @@ def initial_loss(task: task_lib.Task, seed: int) -> Optional[float]:
   return float(np.mean(losses))
 
 
-# A loss that is larger by less may be one of another order of summation.
+# A smaller increase of the loss may be due to the order of summation.
 _ROUNDING = 1e-3
 
 
 def worse_sentence(folder: str) -> str:
-  """Says that training made the model worse; empty if it did not."""
+  """Returns a sentence if training made the model worse, else ''."""
   run = results.read_run(folder)
   first, last = run.config.get('initial_loss'), run.metrics['loss_mean'][-1]
-  # Runs before this number, and on other tasks, do not have it.
+  # Older runs, and runs on other tasks, do not have this number.
   if first is None or last <= first * (1 + _ROUNDING):
     return ''
   tip = 'lower the learning rate, or train fewer rounds.'
@@ -190,46 +190,46 @@ def worse_sentence(folder: str) -> str:
 
 
 def mixing_sentence(metrics: Mapping[str, np.ndarray]) -> str:
-  """Says how much clients learned from others; empty if nothing was mixed.
+  """Returns a sentence on how much clients learned from others, or ''.
 
   Args:
-    metrics: Columns of `metrics.csv`, of which the last row counts.
+    metrics: Columns of `metrics.csv`; the last row is used.
   """
   if not {'weights_entropy', 'visits_idle', 'lambda'} <= set(metrics):
     return ''
   last = {name: values[-1] for name, values in metrics.items()}
   if not last['lambda']:
     return (
-        'Mixing weights: none, because no round came after those that train one'
-        ' model for all.'
+        'Mixing weights: none, because every round was a warm-up round, which'
+        ' trains one model for all.'
     )
   chosen = (
-      f"; kappa is {last['lambda_scale']:,.0f}"
+      f"; chosen lambda scale kappa = {last['lambda_scale']:,.0f}"
       if 'lambda_scale' in last else ''
   )
   if 'models_used' in last:
     return (
         f"Mixing weights: clients share {last['models_used']:.0f} models; a"
-        f" model learns from {last['weights_nonzeros']:.1f} clients"
-        f" (entropy {last['weights_entropy']:.2f} of 1),"
-        f" {last['visits_idle']:.0%} idle in the last round{chosen}."
+        f" model learns from {last['weights_nonzeros']:.1f} clients on average"
+        f" (entropy {last['weights_entropy']:.2f}; 1 = uniform weights);"
+        f" {last['visits_idle']:.0%} of the last cohort was idle{chosen}."
     )
   return (
       f"Mixing weights: a client learns from {last['weights_nonzeros']:.1f}"
-      f" clients, its own weight is {last['weights_self']:.2f}"
-      f" (entropy {last['weights_entropy']:.2f} of 1),"
-      f" {last['weights_alone']:.0%} learn from themselves alone,"
-      f" {last['visits_idle']:.0%} idle in the last round{chosen}."
+      f" clients on average, with weight {last['weights_self']:.2f} on itself"
+      f" (entropy {last['weights_entropy']:.2f}; 1 = uniform weights);"
+      f" {last['weights_alone']:.0%} of clients learn only from themselves;"
+      f" {last['visits_idle']:.0%} of the last cohort was idle{chosen}."
   )
 
 
 def _cell(values, i: int) -> Optional[float]:
-  """Returns a client's metric, None if it has no test examples."""
+  """Returns a client's metric, or None if it has no test examples."""
   return None if values is None else _number(values[i])
 
 
 def _number(value) -> Optional[float]:
-  """Returns a metric, None if there is none."""
+  """Returns a metric, or None if there is none."""
   return None if value is None or np.isnan(value) else value.item()
 
 
@@ -237,11 +237,11 @@ def parameters(
     process: process_lib.PersonalizedProcess, model: functional.FunctionalModel,
     hyperparameters: Any,
 ) -> dict[str, Optional[float]]:
-  """Returns how many parameters the model has, and what a client handles.
+  """Returns the model's number of parameters, and those of a client.
 
-  `client`: floats that it deploys and keeps; None if a size is not fixed.
-  `private_share`: the share of its parameters that are private, where the
-  method splits the model (with the adaptors that the split adds).
+  `client`: floats that a client deploys and keeps; None if a size is not fixed.
+  `private_share`: share of a client's parameters that are private, if the
+  method splits the model (including the adaptors that the split adds).
   """
   handled = (
       process.client_model.type_signature.result, process.client_state_type
@@ -262,10 +262,11 @@ def cost(
     process: process_lib.PersonalizedProcess, task: task_lib.Task,
     hyperparameters: Any,
 ) -> dict[str, Optional[float]]:
-  """Returns what a client computes, see `evaluation.costs`.
+  """Returns what a client computes; see `evaluation.costs`.
 
-  `macs`: of one example, mean over capacity tiers if there are any; `examples`:
-  mean number that a client visits in a round. None where it is not known.
+  `macs`: MACs of one example, mean over capacity tiers if there are any;
+  `examples`: mean number of examples that a client visits in a round. None if
+  unknown.
   """
   macs = [
       cost_lib.count_macs(model) for model in cost_lib.models(process).values()

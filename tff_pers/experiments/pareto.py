@@ -1,4 +1,4 @@
-"""The trade-off of speed and accuracy that local updates make."""
+"""Computes the trade-off between speed and accuracy of local updates."""
 
 import os
 from typing import Any, Sequence
@@ -15,19 +15,19 @@ from tff_pers.experiments import pareto_task
 _POINT = ('gamma', 'num_steps', 'alpha', 'family')
 _SPECTRUM = ('mu', 'L')
 _RECOMMEND = ('recommend', 'rounds', 'accuracy', 'distance')
-# Flags that no other program has, and one of all.
+# Flags of this program only, and one shared flag.
 _OWN = (*_POINT, *_SPECTRUM, *_RECOMMEND, 'l2')
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Does what `binaries.pareto` says; returns the exit code.
+  """Runs `binaries.pareto`; returns the exit code.
 
   Args:
-    given: Values of the flags that were given, and defaults of the program.
+    given: Values of the flags that were given, and the program's defaults.
     table: All flags.
 
   Raises:
-    flags.UsageError: If flags do not go together, or cannot be carried out.
+    flags.UsageError: If flags conflict or cannot be carried out.
   """
   output_dir = given.pop('output_dir', '') or flags.resolve_path('runs/pareto')
   if given.get('figure'):
@@ -40,7 +40,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 
 
 def _check_used(given, used: Sequence[str], what: str) -> None:
-  """Refuses flags without an effect."""
+  """Refuses flags without effect."""
   for name, value in given.items():
     if name not in used:
       raise flags.UsageError(
@@ -63,7 +63,7 @@ def _figure(number: int, output_dir: str) -> None:
 
 
 def _curve(given, table, output_dir: str) -> None:
-  """Shows a setting, or the best ones, for given or for measured clients."""
+  """Shows one setting or the best ones, for given or measured clients."""
   with_task, recommends = 'task' in given, given.get('recommend', False)
   used: tuple[str, ...] = _RECOMMEND if recommends else _POINT
   used += pareto_task.used_flags(given, table) if with_task else _SPECTRUM

@@ -1,4 +1,4 @@
-"""Tables of points and of recommendations, as `pareto` prints them."""
+"""Prints tables of points and recommendations for `pareto`."""
 
 import math
 from typing import Any, Mapping, Optional
@@ -12,7 +12,7 @@ from tff_pers.numerics import thetas
 
 
 def show(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:
-  """Returns the point of each server; prints them with what attains them."""
+  """Returns and prints each server's point and the settings that attain it."""
   gamma = own['gamma']
   if gamma == 'auto':
     gradients = frontiers.local_update(
@@ -30,8 +30,8 @@ def show(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:
   low, high = (math.exp(value) for value in update.h_range(spectrum))
   rows = []
   for point in points:
-    # Far beyond the closed form the last gradient is 0 in floats, and no step
-    # is long enough.
+    # Far beyond the closed form the last gradient underflows to 0, and no step
+    # size is large enough.
     step: tuple[Optional[float], Optional[float]] = (None, None)
     if low > 0:
       step = rates.server_step(high, low, point.server)
@@ -41,8 +41,8 @@ def show(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:
   _print(rows)
   if not update.has_closed_form(spectrum):
     print(
-        'gamma is beyond 1 / (K L + alpha), where Eq. 13 ends: kappa is of all'
-        ' eigenvalues between mu and L, delta that of the distortion.'
+        'gamma exceeds 1 / (K L + alpha), the limit of Eq. 13: kappa is taken'
+        ' over all eigenvalues between mu and L, delta is the distortion\'s.'
     )
   return points
 
@@ -50,12 +50,12 @@ def show(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:
 def recommend(
     spectrum: Any, own: Mapping[str, Any], task_flags: Mapping[str, Any]
 ) -> list[frontiers.Point]:
-  """Prints the best settings, the best one first; returns their points.
+  """Prints the best settings in order, the best first; returns their points.
 
   Args:
     spectrum: mu and L.
     own: Values of the program's own flags.
-    task_flags: Those that make the task, for the commands that train; empty
+    task_flags: Flags that make the task, for the training commands; empty
       without a task.
   """
   found = recommend_lib.recommend(
@@ -64,7 +64,7 @@ def recommend(
   )
   _print([setting._asdict() for setting in found])
   best = found[0]
-  # Local steps move the optimum, in the plane by more than is expected.
+  # With local steps, the error in several dimensions is only an expectation.
   kind = 'an error of at most' if best.num_steps == 1 else (
       'an expected error of'
   )
@@ -78,19 +78,19 @@ def recommend(
       f" {verdict} {own['accuracy']:g} C; "
       + ('no number of rounds below 10^9 does.' if needed is None
          else f'that is expected to take {needed} round{"s" * (needed > 1)}'
-         ' with the setting that is best for them.')
+         ' with the best setting for that many.')
   )
   without = ''
   if task_flags and own['l2']:
     without = (
-        f"; they train without the L2 penalty --l2={own['l2']:g}, which is in"
-        ' mu and L, because train has no such flag'
+        f"; they train without the L2 penalty --l2={own['l2']:g}, which is part"
+        ' of mu and L, because train has no such flag'
     )
   print(
-      'That is for full gradients of all clients and quadratic losses, with'
-      ' K > 1 proven for one dimension and a guide in more. The noise of'
-      ' minibatches is not in it: with them, try the settings of all servers in'
-      f' short runs. The commands, the best one first{without}:\n'
+      'This holds for full gradients of all clients and quadratic losses; for'
+      ' K > 1 it is proven in one dimension and a guide in more. It ignores the'
+      ' noise of minibatches: with minibatches, try the settings of all servers'
+      f' in short runs. The commands, the best first{without}:\n'
   )
   for setting in found:
     words = _command(setting, own['rounds'], task_flags)
@@ -124,7 +124,7 @@ def _command(setting, num_rounds, task_flags) -> list[str]:
 
 
 def _print(rows) -> None:
-  """Prints a table; numbers with six digits."""
+  """Prints a table with six significant digits."""
   cells = [
       {name: f'{value:.6g}' if isinstance(value, float) else value
        for name, value in row.items()}

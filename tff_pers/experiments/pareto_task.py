@@ -1,4 +1,4 @@
-"""Where a run of FedAvg on a task is on the trade-off of speed and accuracy."""
+"""Places FedAvg on a task on the trade-off of speed and accuracy."""
 
 import dataclasses
 import os
@@ -17,11 +17,11 @@ COLUMNS = ('client', 'mu', 'L', 'distance')
 
 
 class Measured(NamedTuple):
-  """What is measured on a task.
+  """Measurements on a task.
 
   Attributes:
     title: The task and the model.
-    curvature: Of the clients' losses.
+    curvature: Curvature of the clients' losses.
     gamma: Step size of FedAvg on the task.
     num_steps: Local steps of FedAvg on the task, mean over clients.
   """
@@ -35,7 +35,7 @@ class Measured(NamedTuple):
 def used_flags(
     given: Mapping[str, Any], table: Mapping[str, Any]
 ) -> tuple[str, ...]:
-  """Returns the flags that make the task, and how it is measured."""
+  """Returns the flags that make the task or control the measurement."""
   own = [
       name for name, flag in table.items()
       if (flag.kind, flag.owner) == ('task', given['task'])
@@ -45,7 +45,7 @@ def used_flags(
 
 
 def measure(given: Mapping[str, Any], l2: float) -> Measured:
-  """Measures the clients of a task; prints what was found.
+  """Measures the clients of a task; prints the findings.
 
   Args:
     given: Values of the flags that make the task.
@@ -68,7 +68,7 @@ def measure(given: Mapping[str, Any], l2: float) -> Measured:
       f'{measured.title}, {len(clients)} clients, l2 = {l2:g}, at the optimum'
       f' of the mean loss:\n'
       f'  mu = {found.smallest.min():.6g}, L = {found.largest.max():.6g} (of'
-      f' the client least curved {found.largest.min():.6g})\n'
+      f' the least curved client {found.largest.min():.6g})\n'
       f'  client optima within C = {found.radius:.6g} of their mean, which is'
       f' {found.distance:.6g} from the optimum; initial weights are'
       f' {found.start:.6g} from it\n'
@@ -92,7 +92,7 @@ def write(measured: Measured, output_dir: str) -> None:
 
 
 def _num_steps(hyperparameters, clients) -> int:
-  """Returns K, of clients that count epochs the mean."""
+  """Returns K; for clients that count epochs, the mean over clients."""
   if hyperparameters.local_steps:
     return hyperparameters.local_steps
   steps = [

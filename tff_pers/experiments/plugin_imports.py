@@ -1,6 +1,6 @@
-"""Methods and tasks of other packages, imported before flags are known.
+"""Imports methods and tasks of other packages before flags are parsed.
 
-They bring flags with them, so that this happens before flags are parsed.
+They define flags, so they must be imported before flags are parsed.
 """
 
 import functools
@@ -15,11 +15,11 @@ from tff_pers.experiments import startup
 
 @functools.lru_cache(maxsize=None)
 def load_installed() -> None:
-  """Registers what installed packages have; says once what is wrong.
+  """Registers plug-ins of installed packages; reports problems once.
 
   Raises:
-    ImportError: If something is wrong while libraries have stand-ins, which may
-      be the reason: the help is then tried again without.
+    ImportError: If there is a problem while libraries are replaced by stubs,
+      which may be its cause: the help is then retried without stubs.
   """
   problems = plugins.load()
   if problems and import_stubs.are_in_place():
@@ -35,28 +35,28 @@ def import_asked(argv: Sequence[str]) -> None:
     argv: The command line, not parsed yet.
 
   Raises:
-    ValueError: If one cannot be imported.
+    ValueError: If a module cannot be imported.
   """
   plugins.import_named(startup.value_of(argv[1:], 'import'))
 
 
 def require(modules: str, path: str) -> None:
-  """Refuses modules that a file names unless they are imported already.
+  """Refuses modules named by a file unless they are already imported.
 
-  A file may come from anybody, and importing a module runs its code: that must
-  be asked for on the command line.
+  A file may come from anybody, and importing a module runs its code, so imports
+  must be requested on the command line.
 
   Args:
-    modules: Their names, with commas between them.
+    modules: Their names, separated by commas.
     path: The file.
 
   Raises:
-    ValueError: If one is not there.
+    ValueError: If a module is not imported.
   """
   for name in filter(None, (part.strip() for part in modules.split(','))):
     if name not in sys.modules:
       raise ValueError(
-          f'`import` must name the modules of {path}, because no file decides'
-          f' what code runs, found no {name!r}. Tip: if you trust them, add'
-          f' --import={shlex.quote(modules)}.'
+          f'`import` must name the modules of {path}, because a file must not'
+          f' decide what code runs, found no {name!r}. Tip: if you trust them,'
+          f' add --import={shlex.quote(modules)}.'
       )

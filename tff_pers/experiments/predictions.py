@@ -1,4 +1,4 @@
-"""Predictions of exported models on new data."""
+"""Predicts with exported models on new data."""
 
 import itertools
 import os
@@ -24,20 +24,20 @@ from tff_pers.experiments import runner
 from tff_pers.models import export
 from tff_pers.simulation import store
 
-# What the predictions of a folder were made of.
+# Records the inputs of the predictions in a folder.
 _RECORD = 'predictions.json'
 _ROWS_AT_ONCE = 4096
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Does what `binaries.predict` says; returns the exit code.
+  """Runs `binaries.predict`; returns the exit code.
 
   Args:
-    given: Values of the flags that were given, and defaults of the program.
+    given: Values of the flags that were given, and the program's defaults.
     table: All flags.
 
   Raises:
-    flags.UsageError: If flags do not go together, or cannot be carried out.
+    flags.UsageError: If flags conflict or cannot be carried out.
   """
   del table  # Unused.
   folder = flags.resolve_path(given.get('run', '') or '.')
@@ -87,7 +87,7 @@ def _examples(path: str, folder: str, record, needs) -> tables.Table:
 
 
 def _specs(shapes, dtypes):
-  """Returns the spec of x that a record holds; lists stand for tuples."""
+  """Returns the spec of x in a record, where lists stand for tuples."""
   if isinstance(dtypes, str):
     return tf.TensorSpec([None, *shapes], dtypes)
   if isinstance(dtypes, Mapping):
@@ -98,7 +98,7 @@ def _specs(shapes, dtypes):
 def _with_new(
     folder: str, temporary: str, table, known: Mapping[str, str]
 ) -> Mapping[str, str]:
-  """Returns the models with one for clients of the table that never trained."""
+  """Returns the models, plus one for the table's clients that never trained."""
   strangers = [n for n in map(str, table.names) if n not in known]
   if not strangers:
     return known
@@ -127,16 +127,16 @@ def _with_new(
   path = os.path.join(temporary, 'new')
   export.save_model(trainer.deployed, weights, path)
   print(
-      f'Clients that never trained ({table_remarks.listed(strangers)}) are'
-      f' predicted by what {opened.experiment.variant} gives a client without'
-      ' data. Tip: with labels, binaries.evaluate lets it adapt to them.',
+      f'Clients that never trained ({table_remarks.listed(strangers)}) get the'
+      f' model that {opened.experiment.variant} gives a client without data.'
+      ' Tip: with labels, binaries.evaluate lets it adapt to them.',
       file=sys.stderr,
   )
   return {**known, **dict.fromkeys(strangers, path)}
 
 
 def _record(folder: str) -> Mapping[str, Any]:
-  """Returns what was exported in a folder."""
+  """Returns the record of the models exported to a folder."""
   path = os.path.join(folder, exports.FOLDER, exports.RECORD)
   with damaged.reading(path, damaged.RUN_AGAIN):
     record = exports.read_record(os.path.join(folder, exports.FOLDER))
@@ -175,7 +175,7 @@ def _owners(client: str, table, known: Mapping[str, str]) -> list[str]:
   for name in dict.fromkeys(owners):
     if name not in known:
       raise flags.UsageError(
-          f'`--client` must be one of those whose model was exported'
+          f'`--client` must be one whose model was exported'
           f' ({", ".join(list(known)[:8])}{", ..." if len(known) > 8 else ""}),'
           f' found {name!r}. Tip: for a new client, python -m binaries.evaluate'
           ' with its data and --export=saved_model.'
@@ -184,7 +184,7 @@ def _owners(client: str, table, known: Mapping[str, str]) -> list[str]:
 
 
 def _write(path: str, table, owners, known, folder, record) -> None:
-  """Writes the predictions, whole or not at all."""
+  """Writes the predictions atomically."""
   found = np.empty([len(owners)], object)
   x_spec = _specs(record['x_shape'], record['x_dtype'])
   columns: list[str] = []
@@ -225,7 +225,7 @@ def _load(path: str):
 
 
 def _flat(outputs: Any) -> tuple[list[str], np.ndarray]:
-  """Returns names of columns, and what was predicted, [n, columns]."""
+  """Returns names of columns, and predictions of shape [n, columns]."""
   parts = []
 
   def add(output, path):
@@ -243,10 +243,10 @@ def _flat(outputs: Any) -> tuple[list[str], np.ndarray]:
 def _cells(
     output: np.ndarray, classes: Sequence[str], are_probabilities: bool
 ) -> list[Any]:
-  """Returns the prediction (or several targets), and probabilities."""
+  """Returns the prediction (or several targets) and probabilities."""
   if not classes:
     return output.tolist()
-  if len(output) == 1:  # Of class 1.
+  if len(output) == 1:  # The logit of class 1.
     output = np.array([1 - output[0] if are_probabilities else 0.0, output[0]])
   probabilities = output
   if not are_probabilities:

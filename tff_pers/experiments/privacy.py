@@ -1,4 +1,4 @@
-"""--dp_noise_multiplier, --dp_clip and --dp_target_delta."""
+"""Privacy guarantees from the --dp_ flags."""
 
 from typing import Any, Mapping, Optional
 
@@ -16,17 +16,17 @@ def guarantee(
     given: Mapping[str, Any], method: methods.Method, hyperparameters: Any,
     driver: str, task: task_lib.Task,
 ) -> Optional[privacy.Guarantee]:
-  """Returns what a run guarantees to its clients; None: nothing.
+  """Returns the privacy guarantee of a run; None without noise.
 
   Args:
     given: Values of the flags that were given.
-    method: What is run.
+    method: The method.
     hyperparameters: Its hyperparameters.
-    driver: What drives it.
-    task: What it trains on.
+    driver: `rounds` or `events`.
+    task: The task that it trains on.
 
   Raises:
-    flags.UsageError: If the flags do not fit each other, or the method.
+    flags.UsageError: If the flags conflict, or do not fit the method.
   """
   noise = given.get('dp_noise_multiplier', 0.0)
   for name in ('dp_clip', 'dp_target_delta'):
@@ -37,8 +37,8 @@ def guarantee(
       )
   if not noise:
     return None
-  # FedHM's server averages products of factors, which are no updates to clip.
-  # L2GD's clients are told what follows from the sizes of all.
+  # FedHM's server averages products of factors, which cannot be clipped as
+  # updates. L2GD tells clients a quantity that depends on all clients' sizes.
   if (
       not isinstance(hyperparameters, hp.Aggregation) or driver != 'rounds'
       or method.travels != methods.Travels()
@@ -46,10 +46,10 @@ def guarantee(
     _refuse(method, noise)
   for is_so, what in (
       (task.byzantine is not None,
-       'with Byzantine clients, who see what others send'),
+       'with Byzantine clients, which see what others send'),
       (any(task.model.statistics),
-       'for a model whose batch normalization is trained, because its moving'
-       ' statistics bear no noise'),
+       'for a model with trained batch normalization, because its moving'
+       ' statistics get no noise'),
       (_tells_of_clients(task.features),
        'where statistics of all clients scale or encode the data without noise'
        ' (--standardize, texts, missing values, y of a regression)'),
@@ -70,8 +70,9 @@ def guarantee(
   delta = given.get('dp_target_delta') or number ** -1.1
   if delta > 1 / number:
     raise flags.UsageError(
-        f'`--dp_target_delta` must be at most 1 / {number}, one by the number'
-        f' of clients, found {delta:g}: publishing the data of one would do.'
+        f'`--dp_target_delta` must be at most 1 / {number}, the inverse of the'
+        f' number of clients, found {delta:g}: a larger one would allow'
+        ' publishing one client\'s data.'
     )
   return privacy.Guarantee(
       noise, number, task.clients_per_round or number, delta
@@ -79,7 +80,7 @@ def guarantee(
 
 
 def _tells_of_clients(fitted: Optional[features.Features]) -> bool:
-  """Whether what is made of columns follows from the rows of all clients."""
+  """Whether the preprocessing of columns depends on the rows of all clients."""
   return fitted is not None and (
       fitted.standardize or fitted.y_mean is not None or any(
           f.indicator or f.categories is not None for f in fitted.features
@@ -88,10 +89,10 @@ def _tells_of_clients(fitted: Optional[features.Features]) -> bool:
 
 
 def rule(promised: Optional[privacy.Guarantee], clip: float) -> str:
-  """Returns the value of `aggregator` that keeps a promise; '' for none.
+  """Returns the `aggregator` that fulfils a guarantee; '' without one.
 
   Args:
-    promised: The promise.
+    promised: The guarantee.
     clip: --dp_clip.
   """
   if promised is None:
@@ -105,15 +106,15 @@ def check(
     process: process_lib.PersonalizedProcess, method: methods.Method,
     promised: privacy.Guarantee,
 ) -> None:
-  """Refuses a method whose clients send more than the private mean takes.
+  """Refuses a method whose clients send more than the private mean covers.
 
   Args:
-    process: The method, built with `rule`.
-    method: What it was built from.
+    process: The process, built with `rule`.
+    method: The method that it was built from.
     promised: What the run is to guarantee.
 
   Raises:
-    flags.UsageError: Says so.
+    flags.UsageError: If it does.
   """
   if not private_mean.takes_all(process):
     _refuse(method, promised.noise_multiplier)
@@ -122,23 +123,23 @@ def check(
 def _refuse(method, noise):
   raise flags.UsageError(
       f'`--dp_noise_multiplier` must be 0 with {method.name}, whose server does'
-      f' not take one mean of updates in a round, found {noise:g}. Tip:'
+      f' not take exactly one mean of updates per round, found {noise:g}. Tip:'
       ' docs/privacy.md names the methods that take noise.'
   )
 
 
 def sentence(promised: privacy.Guarantee, rounds: int) -> str:
-  """Returns what is promised after so many rounds."""
+  """Returns the guarantee after a number of rounds, as a sentence."""
   who = ''
   if promised.cohort_size < promised.num_clients:
     who = (
-        ' if nobody knows who trains in which round, which follows from --seed,'
+        ' if the cohorts, which follow from --seed, stay secret,'
     )
   return (
       f'Client-level differential privacy of the shared model after {rounds}'
       f' rounds: epsilon = {promised.epsilon(rounds):.4g} at delta ='
-      f' {promised.delta:.3g},{who} for one client in the place of another. It'
-      ' covers what the server makes of the means: neither metrics, nor what'
-      ' clients keep or deploy after steps of their own, nor what was chosen by'
-      ' validation data.'
+      f' {promised.delta:.3g},{who} for replacing one client by another. It'
+      ' covers what the server computes from the means: not metrics, not what'
+      ' clients keep or deploy after their own steps, and not what was chosen'
+      ' on validation data.'
   )

@@ -1,9 +1,9 @@
-"""A method's process on a task; runs that differ in their seed share it.
+"""Builds a method's process; runs that differ only in their seed share it.
 
-To build a process and to trace its rounds takes longer than many small runs. A
-process does not know the seed of a run, but a method may look at the task it is
-built on, and tasks differ between seeds. So what it looks at is noted, and the
-last process is used again where all of that is the same.
+Building a process and tracing its rounds takes longer than many small runs. A
+process does not depend on a run's seed, but a method may read the task that it
+is built for, and tasks differ between seeds. So the fields that it reads are
+recorded, and the last process is reused if all of them are equal.
 """
 
 from typing import Any, NamedTuple, Optional
@@ -24,7 +24,7 @@ from tff_pers.experiments import privacy
 
 
 class Built(NamedTuple):
-  """What a method is on a task.
+  """A method built for a task.
 
   Attributes:
     process: Its process.
@@ -37,22 +37,22 @@ class Built(NamedTuple):
 
 
 class _Last(NamedTuple):
-  """The last process, and all that it depends on."""
+  """The last process and everything that it depends on."""
 
   key: tuple[Any, ...]
   reads: dict[str, Any]
   built: Built
 
 
-_MISSING = object()  # In the place of a field that a task does not have.
+_MISSING = object()  # Stands for a field that a task does not have.
 
-# One is enough, and takes the memory of one: programs go through the seeds of a
-# variant before they go on to the next.
+# Keeping one process is enough and bounds memory: programs run all seeds of a
+# variant before the next variant.
 _last: Optional[_Last] = None
 
 
 def build(experiment: experiment_lib.Experiment) -> Built:
-  """Returns the method's process on the task: the last one, if it is the same.
+  """Returns the method's process for the task, reusing an equal last one.
 
   Args:
     experiment: What to run.
@@ -73,8 +73,8 @@ def build(experiment: experiment_lib.Experiment) -> Built:
         method, type(hyperparameters), hyperparameters,
         experiment.flag('attack'),
         int(on_demand.sizes(task.train).max(initial=0)),
-        # One message alone gains nothing from factors, and those that are
-        # under way are in checkpoints: there they stay what they always were.
+        # A single message gains nothing from factors, and messages in flight
+        # are stored in checkpoints, whose format must stay the same.
         experiment.plan.schedule is None,
     )
     if _last is not None and _last.key == key and all(
@@ -82,7 +82,7 @@ def build(experiment: experiment_lib.Experiment) -> Built:
         for name, value in _last.reads.items()
     ):
       return _last.built
-    _last = None  # Its memory is free before the next one takes some.
+    _last = None  # Frees its memory before the next one is built.
     reads: dict[str, Any] = {}
     built = _build(_watched(task, reads), *key)
     if promised:
@@ -94,7 +94,7 @@ def build(experiment: experiment_lib.Experiment) -> Built:
 def _build(
     task, method, _, hyperparameters, attack: str, largest: int, by_rounds: bool
 ) -> Built:
-  """Builds the process; looks at nothing but these."""
+  """Builds the process; must depend on its arguments only."""
   with factored_sgd.building(largest, allowed=by_rounds) as known:
     with round_metrics.leaving_out(task.byzantine), _under_attack(
         attack, task, hyperparameters
@@ -104,9 +104,9 @@ def _build(
 
 
 def _under_attack(attack: str, task: task_lib.Task, hyperparameters):
-  """Returns the scope in which Byzantine clients do what --attack says."""
+  """Returns the scope in which Byzantine clients attack as --attack says."""
   known = {}
-  # Without attackers nobody asks; a private mean, which has none, is no rule.
+  # Only read with attackers; a private mean, which allows none, is not a rule.
   if task.byzantine is not None and isinstance(
       hyperparameters, hp.Aggregation
   ):
@@ -118,24 +118,24 @@ def _under_attack(attack: str, task: task_lib.Task, hyperparameters):
 
 
 class _Watched(task_lib.Task):
-  """A task, as far as methods can tell, that notes what they look at."""
+  """Behaves as a task, and records which fields methods read."""
 
   def __getattribute__(self, name):
     task, reads = object.__getattribute__(self, '__dict__')['watched']
     value = getattr(task, name, _MISSING)
     if name == '__dict__':
-      value = dict(vars(task))  # All of it, so that no other task is the same.
+      value = dict(vars(task))  # A copy: no other task compares equal to it.
     if name != '__class__':
       reads[name] = value
-    # The task's own words if there is no such field.
+    # Raises the task's own error if there is no such field.
     return getattr(task, name) if value is _MISSING else value
 
 
 def _watched(task: task_lib.Task, reads: dict[str, Any]) -> task_lib.Task:
-  """Returns the task; `reads` gets what is looked at by name.
+  """Returns the task; `reads` collects the fields that are read, by name.
 
-  Methods look at a task while they are built; what is first read of it later,
-  in a run that shares the process, is of the task that it was built on.
+  Methods read a task while they are built. A field that is first read later, in
+  a run that shares the process, is that of the task it was built for.
   """
   watched = object.__new__(_Watched)
   object.__setattr__(watched, 'watched', (task, reads))
@@ -143,9 +143,9 @@ def _watched(task: task_lib.Task, reads: dict[str, Any]) -> task_lib.Task:
 
 
 def _same(one, other) -> bool:
-  """Whether two values are equal for sure: numbers, texts, and arrays of them.
+  """Whether two values are certainly equal: numbers, texts, arrays of them.
 
-  Everything else has to be the very same object, as a model is.
+  Any other values, such as models, must be the same object.
   """
   if one is other:
     return True

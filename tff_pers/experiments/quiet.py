@@ -1,4 +1,4 @@
-"""`--quiet`: of what a program prints only the last line, and errors."""
+"""`--quiet`: shows only errors and the last line of output."""
 
 import contextlib
 import io
@@ -24,14 +24,14 @@ class _LastLine(io.TextIOBase):
 
 
 def begin() -> None:
-  """Keeps back what is printed from now on, up to the end of `scope`."""
-  # All of `TextIO` that is needed.
+  """Captures what is printed from now on, until `scope` ends."""
+  # Implements as much of `TextIO` as is needed.
   sys.stdout = cast(TextIO, _LastLine())
   logging.getLogger('absl').addFilter(_is_no_warning)
 
 
 def is_begun() -> bool:
-  """Whether what is printed is kept back."""
+  """Whether output is being captured."""
   return isinstance(sys.stdout, _LastLine)
 
 
@@ -39,7 +39,7 @@ def is_begun() -> bool:
 def silence() -> Iterator[None]:
   """Keeps output and warnings from the terminal; errors still show."""
   logger = logging.getLogger('absl')
-  is_shown = lambda record: _is_no_warning(record)  # One of its own to remove.
+  is_shown = lambda record: _is_no_warning(record)  # A new object, to remove.
   logger.addFilter(is_shown)
   try:
     with open(os.devnull, 'w', encoding='utf-8') as nowhere:
@@ -51,7 +51,7 @@ def silence() -> Iterator[None]:
 
 @contextlib.contextmanager
 def scope() -> Iterator[None]:
-  """Ends what `begin` began inside; prints the last line unless it raised."""
+  """Ends the capture that `begin` started; prints its last line on success."""
   before = sys.stdout
   try:
     yield
@@ -65,5 +65,5 @@ def scope() -> Iterator[None]:
 
 
 def _is_no_warning(record: logging.LogRecord) -> bool:
-  # What is less goes into the run's log, not onto the terminal.
+  # Warnings go to the run's log only.
   return record.levelno != logging.WARNING

@@ -1,4 +1,4 @@
-"""The page of runs, in a file."""
+"""Writes the report page of runs."""
 
 import os
 from typing import Any, Mapping, Sequence
@@ -13,14 +13,14 @@ NAME = 'report.html'
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Does what `binaries.report` says; returns the exit code.
+  """Runs `binaries.report`; returns the exit code.
 
   Args:
-    given: Values of the flags that were given, and defaults of the program.
+    given: Values of the flags that were given, and the program's defaults.
     table: All flags.
 
   Raises:
-    flags.UsageError: If flags do not go together, or cannot be carried out.
+    flags.UsageError: If flags conflict or cannot be carried out.
   """
   del table  # Unused.
   folders = [
@@ -65,7 +65,7 @@ def write(folders: Sequence[str], path: str) -> str:
 
 
 def _output(given: Mapping[str, Any], folders: Sequence[str]) -> str:
-  """Returns where the page goes."""
+  """Returns the path of the page."""
   if given.get('output'):
     return flags.resolve_path(given['output'])
   return os.path.join(folders[0], NAME) if folders else NAME

@@ -1,4 +1,4 @@
-"""A program that goes on where it was: the flags that it was started with."""
+"""Records a program's flags, and checks them when it is resumed."""
 
 import itertools
 import json
@@ -14,18 +14,17 @@ def check(
     path: str, given: Mapping[str, Any], *, free: Sequence[str] = (),
     growing: str = '',
 ) -> None:
-  """Refuses other flags than those that a folder was begun with.
+  """Refuses flags that differ from those that a folder was started with.
 
   Args:
-    path: The file that holds those; if there is none, anything goes.
-    given: Values of the flags that are given now, defaults of the program
-      included.
+    path: The file with those flags; if there is none, any flags are accepted.
+    given: Values of the flags that are given now, and the program's defaults.
     free: Flags that may differ.
-    growing: A flag whose number may be larger.
+    growing: A flag whose number may increase.
 
   Raises:
     flags.UsageError: Names the first flag that differs, and both values.
-    damaged.DamagedError: If the file cannot be what `write` wrote.
+    damaged.DamagedError: If the file was not written by `write`.
   """
   if not os.path.exists(path):
     return
@@ -36,7 +35,7 @@ def check(
     if saved.get(name) != given.get(name):
       raise flags.UsageError(
           f'`--{name}` must be {_shown(saved, name)} as in'
-          f' {os.path.basename(path)} to go on in this folder, found'
+          f' {os.path.basename(path)} to resume in this folder, found'
           f' {_shown(given, name)}. Tip: another --output_dir.'
       )
 
@@ -44,11 +43,11 @@ def check(
 def own_folder(
     folders: Iterable[str], record: str, given: Mapping[str, Any]
 ) -> str:
-  """Returns the first folder that is free, or was begun with these flags.
+  """Returns the first folder that is free or was started with these flags.
 
   Args:
-    folders: The folders, as many as it may take.
-    record: The name of the file of `write` in each.
+    folders: Candidate folders in order.
+    record: Name of the file that `write` writes in each folder.
     given: The flags.
   """
   paths = ((folder, os.path.join(folder, record)) for folder in folders)
@@ -69,7 +68,7 @@ def read(path: str) -> dict[str, Any]:
   """Returns what `write` wrote.
 
   Raises:
-    damaged.DamagedError: If that cannot be.
+    damaged.DamagedError: If the file was not written by `write`.
   """
   with damaged.reading(path, damaged.RUN_AGAIN):
     with open(path, encoding='utf-8') as file:
@@ -80,7 +79,7 @@ def read(path: str) -> dict[str, Any]:
 
 
 def write(path: str, given: Mapping[str, Any]) -> None:
-  """Writes the flags, whole or not at all; makes the folder."""
+  """Writes the flags atomically; makes the folder."""
   os.makedirs(os.path.dirname(path), exist_ok=True)
   files.write_text(path, json.dumps(dict(given), indent=2) + '\n')
 

@@ -1,4 +1,4 @@
-"""Robust rules against attacks: a table that is filled cell by cell."""
+"""Fills a table of robust rules against attacks cell by cell."""
 
 import os
 from typing import Any, Mapping, Sequence
@@ -31,11 +31,11 @@ RULES = (
     'mean,norm_clipping,median,trimmed_mean,geometric_median,krum,multi_krum,'
     'centered_clipping,bucketing(median)'
 )
-# Defaults of attacks on tasks whose messages and their spread go to 0: with
-# relative noise the plain mean converges, too.
+# Attack options for tasks whose messages and their spread converge to 0: with
+# relative noise even the plain mean would converge.
 _ABSOLUTE = {'noise': 'noise[std=10]'}
 _FORMULAS = ('overpersonalized', 'overpersonalized_control')
-# Exact solves, and the step 1 / (4 L) of the theorem; L is 3.57 to 3.82 in the
+# Exact solves, and the theorem's step 1 / (4 L); L is 3.57 to 3.82 in the
 # problems of the spec sheet.
 _SETTINGS = {
     (task, 'ffgg'): dict(
@@ -46,19 +46,19 @@ _FILE, _CONFIG = 'robustness.csv', 'robustness.json'
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Does what `binaries.robustness` says; returns the exit code.
+  """Runs `binaries.robustness`; returns the exit code.
 
   Args:
-    given: Values of the flags that were given, and defaults of the program.
+    given: Values of the flags that were given, and the program's defaults.
     table: All flags.
 
   Raises:
-    flags.UsageError: If flags do not go together, or cannot be carried out.
+    flags.UsageError: If flags conflict or cannot be carried out.
   """
   if given.get('rounds') == auto_rounds.AUTO:
     raise flags.UsageError(
         '`--rounds` must be an integer here, because all cells of the table'
-        ' have as many rounds, found auto.'
+        ' have the same number of rounds, found auto.'
     )
   top = given.pop('output_dir', '') or flags.resolve_path(
       f'runs/robustness_{given["task"]}'
@@ -87,7 +87,7 @@ def _names(listed: str, flag: str, parse) -> list[str]:
     parse(item)
   if not items or len(set(items)) < len(items):
     raise ValueError(
-        f'`{flag}` must name each one once, at least one, found {listed!r}.'
+        f'`{flag}` must be one or more distinct names, found {listed!r}.'
     )
   return items
 
@@ -132,11 +132,11 @@ class _Grid:
 
   @property
   def is_distance(self) -> bool:
-    """Whether cells hold distances to an optimum, else accuracies."""
+    """Whether cells hold distances to an optimum, not accuracies."""
     return self.experiment('mean', 'none', self._first).task.optimum is not None
 
   def check(self, rules: Sequence[str], attacks: Sequence[str]) -> None:
-    """Builds what can be built without training, so that errors show first.
+    """Builds all cells without training, so that errors show early.
 
     Raises:
       flags.UsageError: If a cell cannot be run.
@@ -148,8 +148,8 @@ class _Grid:
     task = self.experiment(rules[0], attacks[0], self._first).task
     if task.optimum is None and not task.num_classes:
       raise flags.UsageError(
-          '`--task` must know its optimum or have classes, which cells are'
-          f' measured by, found {task.name}.'
+          '`--task` must have a known optimum or classes, by which cells are'
+          f' measured, found {task.name}.'
       )
 
   def experiment(self, rule: str, attack: str, seed: int):
@@ -166,15 +166,15 @@ class _Grid:
     )
     if found.plan.schedule is not None:
       raise flags.UsageError(
-          '`--driver` must be rounds, in which messages are seen beside one'
-          f' another, found events of {found.variant}.'
+          '`--driver` must be rounds, in which a rule sees several messages,'
+          f' found events of {found.variant}.'
       )
     self._tasks[seed] = found.task
     return found
 
 
 def _fill(grid: _Grid, done: '_Table', rules, attacks, seeds) -> None:
-  """Runs the cells that are missing, seeds last: they may share a process."""
+  """Runs missing cells; seeds vary fastest because they share a process."""
   total = len(rules) * len(attacks) * len(seeds)
   number = 0
   for rule in rules:
@@ -208,7 +208,7 @@ def _train(experiment, process) -> float:
             sampler(experiment.flag('seed'), round_num).tolist()
         )
     except non_finite.NonFiniteError:
-      pass  # Diverged: what the last state is worth says how far.
+      pass  # Diverged: the value of the last state shows how far.
     with np.errstate(all='ignore'):
       if task.optimum is not None:
         return float(np.mean(trainer.honest_distances()))
@@ -220,10 +220,10 @@ class _Table:
   """`robustness.csv`: a row per cell, written as soon as it is known."""
 
   def __init__(self, folder: str, given: Mapping[str, Any]):
-    """Reads what is there.
+    """Reads existing cells.
 
     Raises:
-      flags.UsageError: If that was made with other flags.
+      flags.UsageError: If they were made with other flags.
     """
     self._folder = folder
     self._path = os.path.join(folder, _FILE)
@@ -235,7 +235,7 @@ class _Table:
     )
 
   def has(self, rule: str, attack: str, seed: int) -> bool:
-    """Whether the cell is there."""
+    """Whether the cell exists."""
     return any(
         (row['rule'], row['attack'], row['seed']) == (rule, attack, str(seed))
         for row in self._rows
@@ -252,7 +252,7 @@ class _Table:
     results.write_csv(self._path, robustness.COLUMNS, self._rows)
 
   def write_summary(self, is_distance: bool) -> str:
-    """Writes the table in Markdown and the heat map; returns the former."""
+    """Writes the Markdown table and the heat map; returns the table."""
     text = robustness.markdown(self._rows, is_distance)
     files.write_text(os.path.join(self._folder, 'robustness.md'), text + '\n')
     robustness.plot(self._rows, self._folder, is_distance)

@@ -1,4 +1,4 @@
-"""Runs one experiment in its folder: what train and compare have in common."""
+"""Runs one experiment in its folder, for train, compare and others."""
 
 import contextlib
 import os
@@ -44,7 +44,7 @@ from tff_pers.simulation import release
 from tff_pers.simulation import store
 
 DEFAULT_ALGO = 'perm'
-# What the fused runtime has chosen, within a run's folder.
+# File in a run's folder with the choices of the fused runtime.
 RUNTIME_CHOICES = 'runtime.json'
 # Flags that only one runtime uses.
 _RUNTIME_FLAGS = dict(
@@ -55,7 +55,7 @@ _RUNTIME_FLAGS = dict(
 
 
 class Diverged(flags.Failure):
-  """Training met NaN or infinity."""
+  """Training produced NaN or infinity."""
 
 
 def prepare(
@@ -73,19 +73,19 @@ def prepare(
   Args:
     given: Values of the flags that were given.
     table: All flags.
-    folder: Where to run; flags that are not given take what the run that is
-      there was started with.
-    resume: Whether the folder may hold a run of other flags than these; that
-      of the same flags goes on anyway.
-    same_flags: Whether flags that are not given must mean the same again: the
-      runs of a comparison must not differ.
+    folder: Where to run; flags that are not given are taken from the run in
+      this folder, if there is one.
+    resume: Whether the folder may hold a run that was started with other flags
+      than these; a run with the same flags is always resumed.
+    same_flags: Whether flags that are not given must have their default in the
+      existing run too, because runs of a comparison must not differ.
     brackets_win: See `experiment.build`.
-    fork: The folder of a run whose checkpoint a new run starts from, and whose
-      flags it has unless they are given; '': none.
+    fork: Folder of a run from whose checkpoint a new run starts, with its flags
+      unless others are given; '': none.
 
   Raises:
     flags.UsageError: If the flags are bad, or the folder holds a run and
-      `resume` is False or the run is another.
+      `resume` is False or it is a different run.
     damaged.DamagedError: If a file of that run is damaged.
   """
   with flags.sentences():
@@ -96,8 +96,7 @@ def prepare(
     if not resume and not experiment_lib.is_same_command(given, saved):
       raise flags.UsageError(
           f'`--output_dir` must not hold another run, found one in {folder}.'
-          ' Tip: the command that it was started with goes on with it, and so'
-          ' does --resume.'
+          ' Tip: resume it with --resume, or with the command that started it.'
       )
     if not same_flags:
       given = experiment_lib.resumed(given, saved)
@@ -114,11 +113,11 @@ def prepare(
 
 
 def _check_finetuning(experiment) -> None:
-  """Refuses fine-tuning that would not move."""
+  """Refuses fine-tuning with step size 0."""
   if experiment.flag('finetune_steps') and not _finetune_rate(experiment):
     raise flags.UsageError(
-        '`--finetune_learning_rate` must be > 0 where clients have the step'
-        f' size 0 in training, found 0 with {experiment.variant}.'
+        '`--finetune_learning_rate` must be > 0 if clients train with step size'
+        f' 0, found 0 with {experiment.variant}.'
     )
 
 
@@ -142,25 +141,25 @@ def execute(
     export: exports.Request = exports.Request(),
     fork: str = '',
     quiet: bool = False,
-    # Looked up when it draws: tests put something quicker in its place.
+    # A lambda, so that tests can patch plots.plot_run.
     draw: Optional[Callable[[str], Any]] = lambda run: plots.plot_run(run),
     is_enough: Callable[[Mapping[str, Any]], bool] = lambda row: False,
 ) -> None:
-  """Trains to the end and writes all results; a finished run stays as it is.
+  """Trains to the end and writes all results; leaves a finished run as is.
 
   Args:
     experiment: What to run.
-    folder: Where; a run that is there continues from its last checkpoint.
-    export: Which clients' models are written, and how.
-    fork: A run whose checkpoint a new run starts from; '': none.
+    folder: Where to run; an existing run resumes from its last checkpoint.
+    export: Which clients' models to export, and how.
+    fork: Run from whose checkpoint a new run starts; '': none.
     quiet: Whether to leave out the tables of the data and of the results.
-    draw: Plots the results in a folder; None: nothing does.
-    is_enough: Whether a run ends after the evaluated round of a row of metrics,
-      see `TrainingProgram.run`.
+    draw: Plots the results in a folder; None: no plots.
+    is_enough: Whether the run ends after an evaluated round, given its row of
+      metrics; see `TrainingProgram.run`.
 
   Raises:
     Diverged: If the loss is not finite.
-    flags.Failure: If something else stops the run. The sentence names the last
+    flags.Failure: If something else stops the run. The message names the last
       checkpoint.
   """
   exported = exports.positions(export, experiment)
@@ -170,7 +169,7 @@ def execute(
     if os.path.exists(os.path.join(folder, results.CONFIG)):
       continuing.reopen(folder, experiment.config)
     if is_finished(folder):
-      print(f'{folder}: finished already, no round is left to train.')
+      print(f'{folder} holds a finished run; no round is left to train.')
       if exported:
         _export_finished(experiment, folder, exported, export.kind)
     else:
@@ -179,9 +178,9 @@ def execute(
       _check_unseen(experiment, process)
       if fork:
         continuing.check_fits(fork, process, experiment)
-      # Only once the process is built: flags that cannot be used leave no run.
+      # Only after the process is built, so that bad flags leave no run behind.
       if not os.path.exists(os.path.join(folder, results.CONFIG)):
-        # First, so that a run that has its configuration has them too.
+        # First, so that a run with a configuration also has its features.
         if experiment.task.features is not None:
           results.write_features(folder, experiment.task.features)
         results.write_config(folder, dict(
@@ -211,7 +210,7 @@ def execute(
             experiment, process, states, folder, is_enough, draw
         )
         exports.write(experiment, trainer, folder, exported, export.kind)
-        # Last: a run that is killed before this writes its results again.
+        # Last: a run that is killed before this rewrites its results.
         trainer.finish()
     if not quiet:
       finished = results.read_run(folder)
@@ -235,19 +234,19 @@ def execute(
 
 @contextlib.contextmanager
 def _sentences(experiment, folder: str):
-  """Makes one sentence of whatever stops a run."""
+  """Turns any error that stops a run into one sentence."""
   try:
     yield
-  # They are sentences already.
+  # These are sentences already.
   except (flags.UsageError, flags.Failure, damaged.DamagedError):
     raise
   except non_finite.NonFiniteError as error:
-    # The program numbers only the clients that train; users know the names, or
-    # the numbers of the whole task.
+    # The program numbers only the clients that train; users know their names,
+    # or their numbers in the whole task.
     named = type(error)(
         error.round_num, experiment.names(experiment.clients[error.clients])
     )
-    with contextlib.suppress(OSError):  # A full disk must not hide it.
+    with contextlib.suppress(OSError):  # A full disk must not hide the error.
       results.write_diverged(folder, str(named))
     scale = ''
     if experiment.task.about and not experiment.flag('standardize'):
@@ -259,8 +258,8 @@ def _sentences(experiment, folder: str):
   except data_errors.DataError as error:
     raise flags.Failure(f'{error} {_last_checkpoint(folder)}') from error
   except Exception as error:
-    # These usually have outside causes (a full disk, no memory, data). A trace
-    # helps with all others, which are faults of the program.
+    # These usually have external causes (a full disk, no memory, bad data). All
+    # others are bugs, for which a traceback helps.
     if not isinstance(
         error, (OSError, tf.errors.OpError, errors.ComputationError)
     ):
@@ -275,10 +274,10 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
 
   Args:
     flag: Returns the value of a flag.
-    folder: Where the runtime's choices are kept, or None.
+    folder: Where the runtime saves its choices, or None.
 
   Raises:
-    flags.UsageError: If the flags do not fit the runtime or this machine.
+    flags.UsageError: If the flags do not fit the runtime or the machine.
     flags.Failure: If the workers do not answer.
   """
   name = flag('runtime')
@@ -286,12 +285,12 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
     if flag(other) != flags.DEFAULTS[other] and name != needs:
       raise flags.UsageError(
           f'`--{other}` must be left out with --runtime={name}, found'
-          f' {flag(other)}. Tip: it belongs to --runtime={needs}.'
+          f' {flag(other)}. Tip: it needs --runtime={needs}.'
       )
   try:
     with flags.sentences(names=tuple(_RUNTIME_FLAGS)):
       if name == 'fused':
-        # Computations that several runs share are compiled once: `processes`.
+        # Computations shared by several runs are compiled once (`processes`).
         runtime.use(
             'fused', again=True,
             choices=folder and os.path.join(folder, RUNTIME_CHOICES),
@@ -312,9 +311,9 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
 
 
 def _check_unseen(experiment, process) -> None:
-  """Refuses held-out clients before training where the method cannot take them.
+  """Refuses held-out clients if the method cannot evaluate them.
 
-  Methods that keep a table of models, one per client, have none for them.
+  Methods that keep a table with one model per client have no models for them.
   """
   if not experiment.unseen.train:
     return
@@ -336,7 +335,7 @@ def open_trainer(
     experiment: experiment_lib.Experiment,
     process: process_lib.PersonalizedProcess, states: store.ClientStateStore,
 ) -> program.TrainingProgram:
-  """Returns the program of a run, at the checkpoint that `states` holds."""
+  """Returns the training program of a run at the checkpoint in `states`."""
   task, plan = experiment.task, experiment.plan
   data = program.Data(task.train, task.test, task.validation)
   options = dict(
@@ -359,7 +358,7 @@ def open_trainer(
 
 
 def _export_finished(experiment, folder, exported, kind) -> None:
-  """Writes models of clients of a run that is over; changes nothing else."""
+  """Exports models of a finished run; changes nothing else."""
   use_runtime(experiment.flag, folder)
   process = processes.build(experiment).process
   with store.ClientStateStore(
@@ -377,7 +376,7 @@ def _train(
   trainer = open_trainer(experiment, process, states)
   start = trainer.position.round
   if start:
-    print(f'Continuing after round {start}.')
+    print(f'Resuming after round {start}.')
   ending = auto_rounds.Ending(
       experiment.stopping, saved_runs.rows(folder, start), is_enough
   )
@@ -423,9 +422,9 @@ def _train(
 
 
 def _rate_check(experiment, folder: str) -> Callable[[int, float], str]:
-  """Returns what warns of a learning rate that is too large."""
+  """Returns a function that warns if the learning rate is too large."""
   if experiment.task.byzantine is not None:
-    # Attacks make the loss rise.
+    # Attacks also make the loss rise.
     return lambda round_num, loss: ''
   tip = 'lower the learning rate'
   rate = getattr(experiment.hyperparameters, 'learning_rate', None)
@@ -438,14 +437,14 @@ def _rate_check(experiment, folder: str) -> Callable[[int, float], str]:
 
 
 def _common_test(task, process):
-  """Returns what the model of every tier is evaluated on, None: nothing."""
+  """Returns the data on which every tier's model is evaluated, or None."""
   if task.global_test is not None or len(process.tiers) < 2:
     return task.global_test
   return client_data.pool([task.test[client] for client in task.evaluated])
 
 
 def _write_clients(experiment, trainer, folder: str, metrics) -> None:
-  """Writes `clients.csv`: evaluated ones that trained, and held-out ones."""
+  """Writes `clients.csv`: evaluated training clients and held-out clients."""
   task = experiment.task
   seen = program.Data(task.train, task.test).pick(task.evaluated)
   unseen = trainer.evaluate(experiment.unseen)
@@ -480,7 +479,7 @@ def _write_validation(experiment, trainer, folder: str) -> None:
 
 
 def _write_finetuning(experiment, process, trainer, folder: str) -> None:
-  """Writes how good the global model is after local steps, if asked for."""
+  """Evaluates the global model after local steps, if requested."""
   steps = finetune_steps(experiment.flag('finetune_steps'))
   if not steps:
     return
@@ -510,24 +509,24 @@ def _write_finetuning(experiment, process, trainer, folder: str) -> None:
 
 
 def finetune_steps(text: str) -> list[int]:
-  """Returns the numbers of `--finetune_steps`.
+  """Returns the numbers in `--finetune_steps`.
 
   Raises:
     flags.UsageError: If they are not increasing integers >= 0.
   """
   items = [item for item in text.split(',') if item]
-  # At most nine digits, so that none is too large for TensorFlow.
+  # At most nine digits, so that each fits into TensorFlow's integers.
   numbers = [int(item) for item in items if re.fullmatch('[0-9]{1,9}', item)]
   if len(numbers) < len(items) or numbers != sorted(set(numbers)):
     raise flags.UsageError(
         '`--finetune_steps` must be increasing integers >= 0 with commas'
-        f' between them, as in 0,1,2,5,10, found {text!r}.'
+        f' between them, such as 0,1,2,5,10, found {text!r}.'
     )
   return numbers
 
 
 def _write_arrays(task, trainer, folder: str, metrics) -> None:
-  """Writes mixing weights and routers, where the method has them."""
+  """Writes mixing weights and routers, if the method has them."""
   if 'mixing' in trainer.state:
     mixing = clusters.dense_mixing(trainer.state['mixing'], task.num_clients)
     results.write_matrix(folder, results.MIXING, mixing)
@@ -541,7 +540,7 @@ def _write_arrays(task, trainer, folder: str, metrics) -> None:
 
 
 def _describe(experiment, folder: str, quiet: bool) -> None:
-  """Prints what is run on what; writes the data map."""
+  """Prints method, task and data sizes; writes the data map."""
   task = experiment.task
   names = experiment.names(experiment.clients)
   held = len(experiment.unseen_clients)
@@ -561,7 +560,7 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
       + ('' if experiment.stopping is None else ' at most')
       + f' {task.rounds}'
       + (' rounds.' if task.arrivals is None else ' server updates,'
-         f' {task.arrivals.in_flight} clients at work at a time,'
+         f' {task.arrivals.in_flight} clients in flight,'
          f' largest delay {task.arrivals.max_delay} updates.')
   )
   if task.about:
@@ -583,21 +582,21 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
 
 
 def _other_rate(experiment, folder: str) -> str:
-  """Says where to start with another rate: at the checkpoint if it helps."""
+  """Returns a tip: restart with another rate, or fork from the checkpoint."""
   if saved_runs.position(folder) is None:
     return ''
   losses = [
       float(row['loss_mean'])
       for row in results.read_rows(folder, results.METRICS)
-  ]  # Of a fork perhaps none: its checkpoint is another run's.
+  ]  # A fork may have none: its checkpoint comes from another run.
   first = results.read_config(folder).get('initial_loss') or (losses or [0])[0]
   flag = f'--{experiment.method.name}_learning_rate=... --output_dir=...'
   if losses and not losses[-1] <= first:
     return (
-        f' Its test loss was {losses[-1]:.4g} and had been {first:.4g}: rather'
-        f' than from there, start anew with another rate: {flag}'
+        f' Its test loss was {losses[-1]:.4g}, after {first:.4g} at first: do'
+        f' not resume, but start a new run with another rate: {flag}'
     )
-  return f' Or start from it with another rate: --fork={folder} {flag}'
+  return f' Or fork from it with another rate: --fork={folder} {flag}'
 
 
 def _last_checkpoint(folder: str) -> str:
@@ -607,11 +606,11 @@ def _last_checkpoint(folder: str) -> str:
   except damaged.DamagedError as error:
     return f'The last checkpoint cannot be read: {error}'
   if not os.path.isdir(folder):
-    return f'Its folder is gone: {folder}.'
+    return f'Its folder was deleted: {folder}.'
   if position is None:
     return 'There is no checkpoint yet.'
   path = os.path.join(folder, results.CHECKPOINT)
   return (
       f'The last good checkpoint is {path}, round {position.round}. Tip:'
-      ' the same command goes on from there.'
+      ' rerun the same command to resume from there.'
   )

@@ -1,4 +1,4 @@
-"""What a run's folder holds when the run is to go on, checked beforehand."""
+"""Reads and checks the files of a run that is to be resumed."""
 
 import os
 from typing import Any, Mapping, Optional
@@ -15,16 +15,16 @@ from tff_pers.simulation import store
 
 
 def read(folder: str, table: Mapping[str, flags.Flag]) -> dict[str, Any]:
-  """Returns `config.json` of a run; everything else in its folder is readable.
+  """Returns `config.json` of a run; checks that its other files are readable.
 
   Args:
-    folder: One that holds a run.
+    folder: Folder of a run.
     table: All flags.
 
   Raises:
     flags.UsageError: If it was started with `--import` of modules that are not
       imported.
-    damaged.DamagedError: Names the file that is not what a program wrote.
+    damaged.DamagedError: Names the file that is damaged.
   """
   config = dict(results.read_run(folder).config)
   path = os.path.join(folder, results.CONFIG)
@@ -43,7 +43,7 @@ def read(folder: str, table: Mapping[str, flags.Flag]) -> dict[str, Any]:
 
 
 def position(folder: str) -> Optional[position_lib.Position]:
-  """Returns how far the run in a folder is, None without a checkpoint.
+  """Returns the position of a run's checkpoint, or None without one.
 
   Raises:
     damaged.DamagedError: If the checkpoint cannot be read.
@@ -62,7 +62,7 @@ def rows(folder: str, last: int) -> list[dict[str, float]]:
   """Returns the rows of metrics up to round `last`; empty cells are NaN.
 
   Raises:
-    damaged.DamagedError: If `metrics.csv` cannot be what was written.
+    damaged.DamagedError: If `metrics.csv` is damaged.
   """
   return [
       {name: float(text or 'nan') for name, text in row.items()}

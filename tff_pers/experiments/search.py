@@ -1,4 +1,4 @@
-"""The hyperparameters of methods, searched with the same effort for each."""
+"""Searches hyperparameters of methods with equal effort for each."""
 
 import itertools
 import math
@@ -18,21 +18,21 @@ from tff_pers.experiments import worker_pool
 
 TRIALS = 20
 _CONFIG = 'tune.json'
-# Flags that may differ when a search goes on.
+# Flags that may differ when a search is resumed.
 _FREE = ('jobs', 'output_dir')
-# What is known of the choice, after the columns of `compare`.
+# Columns about the choice, after the columns of `compare`.
 _CHOICE_COLUMNS = ('trial', 'validation', 'chosen', 'near_end')
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Does what `binaries.tune` says; returns the exit code.
+  """Runs `binaries.tune`; returns the exit code.
 
   Args:
-    given: Values of the flags that were given, and defaults of the program.
+    given: Values of the flags that were given, and the program's defaults.
     table: All flags.
 
   Raises:
-    flags.UsageError: If flags do not go together, or cannot be carried out.
+    flags.UsageError: If flags conflict or cannot be carried out.
   """
   trials, seconds = _effort(given)
   if trials:
@@ -53,12 +53,12 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     chosen = pool.map(
         _search, [(request, variant, trials, share) for variant in variants]
     )
-  with locks.held(request.top):  # Another process may have come as far.
+  with locks.held(request.top):  # Another process may be writing too.
     return _write(request, dict(zip(variants, chosen)))
 
 
 def _effort(given: Mapping[str, Any]) -> tuple[Optional[int], float]:
-  """Returns the trials of a variant, None: any number; seconds for all."""
+  """Returns the trials per variant (None: no limit) and seconds for all."""
   if not given.get('budget'):
     return given.get('trials', TRIALS), math.inf
   if 'trials' in given:
@@ -72,14 +72,13 @@ def _effort(given: Mapping[str, Any]) -> tuple[Optional[int], float]:
 def _search(
     request, variant: str, trials: Optional[int], seconds: float
 ) -> Optional[trials_lib.Trial]:
-  """Searches one variant and trains what it chooses with all seeds.
+  """Searches one variant and trains its chosen values with all seeds.
 
-  Values with which a later seed diverges are given up for the next best, before
-  anybody looks at test data. If all of them do, those that validation data
-  chose stay.
+  If a later seed diverges, the next best values replace them, before any test
+  data are used. If all values diverge, those that validation data chose stay.
 
   Returns:
-    The chosen trial, None if all are lost.
+    The chosen trial; None if all trials failed.
   """
   search, seeds = variant_search.VariantSearch(request, variant), request.seeds
   search.search(trials, seconds)
@@ -87,8 +86,8 @@ def _search(
   for trial in ranked:
     left = trial.seconds * (len(seeds) - 1)
     print(
-        f'{search.chosen_variant(trial)}: trial {trial.number} is the best; all'
-        f' {len(seeds)} seeds take about {budgets.as_text(left)} more.',
+        f'{search.chosen_variant(trial)}: trial {trial.number} is best; final'
+        f' runs of {len(seeds)} seeds take about {budgets.as_text(left)} more.',
         flush=True,
     )
     if None not in [search.train(trial, seed) for seed in seeds]:
@@ -115,7 +114,7 @@ def _write(
   for name, trial in chosen.items():
     for seed in request.seeds:
       run = trial and searches[name].result(trial, seed)
-      # Curves have the name that was asked for, without the chosen values.
+      # Curves are labelled by the given variant, without the chosen values.
       runs[name, seed] = run and run._replace(
           config=dict(run.config, variant=name)
       )

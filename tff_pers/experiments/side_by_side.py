@@ -1,4 +1,4 @@
-"""Programs that run side by side, each on cores of its own."""
+"""Runs programs in parallel, each on its own cores."""
 
 import concurrent.futures
 import os
@@ -19,13 +19,13 @@ def num_cores() -> int:
 def run(programs: Mapping[str, Sequence[str]], jobs: int) -> dict[str, int]:
   """Runs modules as programs; returns their exit codes.
 
-  All of them run to their end, whatever becomes of the others. What they print
-  is printed line by line, after their names. They end with this process.
+  All run to their end, even if others fail. Their output is printed line by
+  line, prefixed by their names. They end with this process.
 
   Args:
     programs: By name, a module and its flags.
-    jobs: How many run at a time, at least 1. The cores are dealt to them: small
-      operations of several threads that share cores wait for each other.
+    jobs: Number of parallel programs, at least 1. Each gets its own cores,
+      because small operations of threads that share cores wait for each other.
   """
   cores = sorted(os.sched_getaffinity(0))
   shares: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
@@ -48,7 +48,7 @@ def run(programs: Mapping[str, Sequence[str]], jobs: int) -> dict[str, int]:
   with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
     try:
       return dict(zip(programs, pool.map(run_one, programs)))
-    except BaseException:  # Ctrl-C, above all.
+    except BaseException:  # Above all Ctrl-C.
       pool.shutdown(wait=False, cancel_futures=True)
       for process in list(running):
         process.terminate()

@@ -1,4 +1,4 @@
-"""A method with one split of its model after the other."""
+"""Runs a method with different splits of its model."""
 
 import itertools
 import os
@@ -15,19 +15,19 @@ from tff_pers.experiments import flags
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.models import split_hyperparameters
 
-# What lies at the ends, with its share of private parameters.
+# The two extremes, with their shares of private parameters.
 ENDS = {'fedavg_finetuned': 0.0, 'local_only': 1.0}
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Does what `binaries.sweep_splits` says; returns the exit code.
+  """Runs `binaries.sweep_splits`; returns the exit code.
 
   Args:
-    given: Values of the flags that were given, and defaults of the program.
+    given: Values of the flags that were given, and the program's defaults.
     table: All flags.
 
   Raises:
-    flags.UsageError: If flags do not go together, or cannot be carried out.
+    flags.UsageError: If flags conflict or cannot be carried out.
   """
   splits = _variants(given.pop('algo'), given.pop('splits'))
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
@@ -46,7 +46,7 @@ def _variants(algo: str, splits: str) -> dict[str, str]:
   """Returns the name of the split of every variant.
 
   Raises:
-    flags.UsageError: If the method has no split, or a split comes twice.
+    flags.UsageError: If the method has no split, or a split is repeated.
   """
   names = [name.strip() for name in splits.split(',')]
   with flags.sentences():
@@ -66,7 +66,7 @@ def _variants(algo: str, splits: str) -> dict[str, str]:
       raise ValueError(f'`algo` must leave split to `splits`, found {algo!r}.')
     if not all(names) or len(set(names)) < len(names):
       raise ValueError(
-          f'`splits` must name each split once, at least one, found {splits!r}.'
+          f'`splits` must be one or more distinct splits, found {splits!r}.'
       )
     found = {grids.with_option(algo, 'split', name): name for name in names}
   return {**found, **{name: name for name in ENDS}}

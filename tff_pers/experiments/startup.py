@@ -1,4 +1,4 @@
-"""What a program does before it imports TensorFlow."""
+"""Prepares a program before it imports TensorFlow."""
 
 import os
 import pathlib
@@ -9,8 +9,7 @@ from typing import Optional, Sequence
 from tff_pers.config import entry_points
 from tff_pers.experiments import import_stubs
 
-# What declarations do without. Whoever is missing here makes --help slower, and
-# nothing else.
+# Packages that declarations do not need. Omitting one only makes --help slower.
 _LIBRARIES = (
     'google', 'grpc', 'matplotlib', 'optuna', 'pandas', 'pyarrow', 'scipy',
     'sklearn', 'tensorflow', 'tensorflow_federated',
@@ -19,7 +18,7 @@ _OURS = ('baselines', 'binaries', 'tff_pers')
 
 
 def begin(name: str, file: str) -> None:
-  """Makes TensorFlow quiet; answers `--help` without it, and ends the process.
+  """Silences TensorFlow; answers `--help` without it, and exits.
 
   Called at the top of a program, before its other imports.
 
@@ -41,7 +40,7 @@ def wants_help(argv: Sequence[str]) -> bool:
 
 
 def _is_running(name: str, file: str) -> bool:
-  """Whether a module is the program of this process, not just imported."""
+  """Whether a module is this process's program, not just imported."""
   program = pathlib.Path(file).stem
   script = 'tff-pers-' + program.replace('_', '-')
   return name == '__main__' or (
@@ -50,7 +49,7 @@ def _is_running(name: str, file: str) -> bool:
 
 
 def value_of(argv: Sequence[str], name: str) -> str:
-  """Returns the value of a flag, before flags are known; the last one counts.
+  """Returns the value of a flag before parsing; the last one counts.
 
   Args:
     argv: Words of a command line, not parsed yet.
@@ -74,8 +73,8 @@ def _plugins(argv: Sequence[str]) -> list[str]:
 def _answer(file: str) -> Optional[int]:
   """Prints the help of a program; returns its exit code.
 
-  None if a module, a method of a user's perhaps, cannot be imported with
-  stand-ins; then nothing was printed, and TensorFlow is needed.
+  Returns None if a module (such as a user's method) cannot be imported with
+  stubs; then nothing was printed, and TensorFlow is needed.
   """
   with import_stubs.in_place_of(_LIBRARIES, (*_OURS, *_plugins(sys.argv))):
     try:

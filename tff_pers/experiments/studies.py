@@ -1,9 +1,9 @@
-"""The study of one variant: its trials, who works on them, what came of them.
+"""One variant's Optuna study, shared by several processes.
 
 Optuna keeps the trials in a journal in the variant's folder. Several processes
-may work on one study: each claims a trial by a lock on its folder. A trial
-whose process was killed has no lock any more; the next process that asks for a
-trial gets it, with the values that it had.
+may work on one study: each claims a trial by locking its folder. If a process
+is killed, its trial loses the lock; the next process that asks for a trial gets
+this one, with the same values.
 """
 
 import json
@@ -23,14 +23,14 @@ from tff_pers.evaluation import trials as trials_lib
 from tff_pers.experiments import study_locks
 
 JOURNAL = 'study.journal'
-# Trials whose values are drawn from the whole space, before those that worked
-# well tell where to look.
+# Number of trials with values drawn from the whole space, before the sampler
+# uses the results.
 _RANDOM_TRIALS = 5
-# A trial is pruned only if there are so many to compare it with, unless it is
-# far behind, and not in the first part of the rounds.
+# A trial is pruned only after the first part of its rounds, and only if there
+# are this many others to compare with or it is far behind.
 _TRIALS_TO_COMPARE = 3
 _UNPRUNED_SHARE = 0.2
-_TIP = 'delete its folder to search anew'
+_TIP = 'delete its folder to restart the search'
 
 
 class Study:
@@ -43,15 +43,15 @@ class Study:
     """Opens the study in `folder`, or makes it.
 
     Args:
-      folder: The variant's.
-      space: What is searched.
+      folder: Folder of the variant.
+      space: The search space.
       metric: `accuracy` or `loss`.
-      seed: Drawn values are a function of it, of the number of the trial and of
-        the trials before; the first ones of different methods are alike.
-      rounds: Of a run.
+      seed: Drawn values depend on this seed, the trial's number and earlier
+        trials; first trials of different methods draw alike.
+      rounds: Rounds of a run.
 
     Raises:
-      damaged.DamagedError: If the journal is not one of such a study.
+      damaged.DamagedError: If the journal is not one of this study.
     """
     self._folder, self._space, self._seed = folder, space, seed
     self._unpruned = int(_UNPRUNED_SHARE * rounds)
@@ -70,13 +70,13 @@ class Study:
       self.trials()
 
   def claim(self, limit: Optional[int] = None) -> Optional['Claim']:
-    """Returns a trial that nobody works on, begun by a killed process or new.
+    """Claims a trial that a killed process began, or a new one.
 
     Args:
-      limit: New ones are begun while there are fewer than this; None: always.
+      limit: New trials are begun while there are fewer than this; None: always.
 
     Returns:
-      The trial; None if there is none, though others may be at work.
+      The trial; None if there is none to claim, though others may be running.
     """
     with locks.held(self._folder):
       found = self._begun()
@@ -107,7 +107,7 @@ class Study:
     return [_read(frozen) for frozen in self._begun()]
 
   def _begun(self) -> list[optuna.trial.FrozenTrial]:
-    # One that is enqueued, and not yet asked for, is none.
+    # Enqueued trials that nobody has claimed have not begun.
     return [
         trial for trial in self._study.get_trials(deepcopy=False)
         if trial.state != optuna.trial.TrialState.WAITING
@@ -119,12 +119,12 @@ class Study:
     return locks.attempt(folder)
 
   def _open(self, trial_id: int, number: int, lock) -> 'Claim':
-    """Returns the trial with its values, of which some may be there already."""
+    """Returns the trial with its values, some of which may exist already."""
     trial = optuna.Trial(self._study, trial_id)
 
     def draw(name: str, dimension):
-      # Anew for every value, so that a trial that was killed while it drew them
-      # gets the same ones.
+      # A new sampler for every value, so that a trial that was killed between
+      # draws gets the same values again.
       self._study.sampler = optuna.samplers.TPESampler(
           n_startup_trials=_RANDOM_TRIALS, constant_liar=True,
           seed=_mixed(self._seed, number, name),
@@ -142,10 +142,10 @@ class Study:
 
 
 class Claim:
-  """A trial that this process works on, until it ends it or dies.
+  """A trial that this process works on until it ends the trial or dies.
 
   Attributes:
-    number: Of the trial, from 1.
+    number: Number of the trial, from 1.
     values: Hyperparameters by flag name, see `trials.Trial`.
   """
 
@@ -159,26 +159,26 @@ class Claim:
 
   @property
   def options(self) -> Mapping[str, str]:
-    """The values as texts; none for the defaults."""
+    """The values as texts; empty for the defaults."""
     return options(self.number, self.values)
 
   @property
   def seconds(self) -> float:
-    """What processes that were killed spent on it."""
+    """Seconds that killed processes spent on it."""
     return self._trial.user_attrs.get('seconds', 0.0)
 
   def report(self, round_num: int, value: float, seconds: float) -> None:
-    """Notes what it is worth after a round, and its time so far."""
+    """Records its validation metric after a round, and its time so far."""
     begun = self._study.get_trials(deepcopy=False)
     if round_num not in begun[self._trial.number].intermediate_values:
       self._trial.report(value, round_num)
       self._trial.set_user_attr('seconds', seconds)
 
   def should_be_pruned(self) -> bool:
-    """Whether it is behind others after as many rounds.
+    """Whether it is far enough behind others after as many rounds.
 
-    Worse than most of at least three, or, which needs only one of them, not
-    half as good as the best: half its accuracy or twice its loss.
+    That is, worse than most of at least three others, or less than half as good
+    as the best (half the accuracy or twice the loss).
     """
     return self._trial.should_prune() or self._is_hopeless()
 
@@ -200,7 +200,7 @@ class Claim:
   def end(
       self, state: str, rounds: int, validation: float, seconds: float
   ) -> None:
-    """Ends it and lets it go.
+    """Ends the trial and releases it.
 
     Args:
       state: See `trials.STATES`.
@@ -214,17 +214,17 @@ class Claim:
     if state in trials_lib.MAY_WIN:
       self._study.tell(self._trial, validation)
     else:
-      # To the sampler one that diverged is a bad one, not one that never was.
+      # The sampler shall treat a diverged trial as bad, not as missing.
       self._study.tell(self._trial, state=optuna.trial.TrialState.PRUNED)
     self.release()
 
   def release(self) -> None:
-    """Lets it go as it is; whoever claims it goes on with it."""
+    """Releases the trial unfinished; whoever claims it next resumes it."""
     self._lock.release()
 
 
 def options(number: int, values: Mapping[str, Any]) -> dict[str, str]:
-  """Returns the values of a trial as texts, none for the defaults."""
+  """Returns the values of a trial as texts; empty for the defaults."""
   return search_spaces.as_options(values) if number > 1 else {}
 
 
@@ -235,7 +235,7 @@ def trial_folder(number: int) -> str:
 
 def _storage(folder: str) -> optuna.storages.JournalStorage:
   """Returns the storage of a study, which survives a kill."""
-  # It would say of every trial that it begins and ends.
+  # It would log the start and end of every trial.
   optuna.logging.set_verbosity(optuna.logging.WARNING)
   path = os.path.join(folder, JOURNAL)
   lock = study_locks.JournalLock(path)
@@ -251,20 +251,20 @@ def _storage(folder: str) -> optuna.storages.JournalStorage:
 
 
 def _check_journal(path: str) -> None:
-  """Raises a ValueError unless all lines are such as Optuna writes."""
+  """Raises a ValueError unless all lines look like Optuna's."""
   with open(path, encoding='utf-8') as file:
     for number, line in enumerate(file, 1):
       entry = json.loads(line)
       if not isinstance(entry, dict) or not {'op_code', 'worker_id'} <= set(
           entry
       ):
-        raise ValueError(f'line {number} is no entry of a journal')
+        raise ValueError(f'line {number} is not an entry of a journal')
 
 
 def _read(frozen: optuna.trial.FrozenTrial) -> trials_lib.Trial:
   attributes = frozen.user_attrs
   values = attributes.get('values', {})
-  # Written in the end; of one that runs, what is known so far.
+  # Complete when written at the end; for a running trial, as known so far.
   if frozen.state.is_finished():
     state, rounds, validation, seconds = attributes['outcome']
     return trials_lib.Trial(
@@ -279,7 +279,7 @@ def _read(frozen: optuna.trial.FrozenTrial) -> trials_lib.Trial:
 
 
 def _suggest(trial: optuna.Trial, name: str, dimension) -> Any:
-  """Returns the tuner's value of a dimension, the same if asked again."""
+  """Returns the sampler's value of a dimension, the same if asked again."""
   if isinstance(dimension, search_spaces.Choice):
     return trial.suggest_categorical(name, dimension.values)
   if dimension.is_int:
@@ -292,6 +292,6 @@ def _suggest(trial: optuna.Trial, name: str, dimension) -> Any:
 
 
 def _mixed(seed: int, number: int, name: str) -> int:
-  """Returns a seed of a sampler, 32 bits."""
+  """Returns a 32-bit seed for a sampler."""
   entropy = [seed, number, zlib.crc32(name.encode())]
   return int(np.random.SeedSequence(entropy).generate_state(1)[0])

@@ -1,4 +1,4 @@
-"""The lock of a study's journal, which the kernel releases, too."""
+"""Locks a study's journal; the kernel releases locks of dead processes."""
 
 import fcntl
 import os
@@ -6,10 +6,10 @@ from typing import Optional
 
 
 class JournalLock:
-  """The lock of Optuna's journal, which is held on the file itself.
+  """A lock for Optuna's journal, held on the journal file itself.
 
-  A process that is killed while it writes leaves half a line, behind which
-  nobody could read what others append; whoever comes next cuts it off.
+  A process killed while writing leaves half a line, after which entries that
+  others append would be unreadable; the next to lock the file removes it.
   """
 
   def __init__(self, path: str):
@@ -25,18 +25,18 @@ class JournalLock:
     return True
 
   def release(self) -> None:
-    """Lets others have it."""
+    """Releases the lock."""
     assert self._descriptor is not None  # It has been acquired.
     os.close(self._descriptor)
     self._descriptor = None
 
 
 def _cut_half_line(descriptor: int) -> None:
-  """Cuts off what stands behind the last end of a line."""
+  """Removes everything after the last newline."""
   size = os.fstat(descriptor).st_size
   if not size or os.pread(descriptor, 1, size - 1) == b'\n':
     return
-  # Lines are short beside this.
+  # Lines are much shorter than this.
   start = max(0, size - 2 ** 20)
   tail = os.pread(descriptor, size - start, start)
   os.ftruncate(descriptor, start + tail.rfind(b'\n') + 1)

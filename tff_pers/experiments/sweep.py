@@ -1,13 +1,13 @@
-"""Many runs in one folder: methods with options, times seeds.
+"""Runs many experiments in one folder: variants times seeds.
 
     from tff_pers.experiments import sweep
 
     points = [(f'fedavg[learning_rate={rate}]', 0) for rate in (0.03, 0.3)]
     runs = sweep.run(points, 'runs/rates', task='digits', rounds=20)
 
-A point is (variant, seed), its run is in <folder>/<variant>/seed<seed>. One
-that is finished is not run again, one that was interrupted is resumed, and one
-that diverges is None. `Sweep` is what programs make of their flags.
+A point is a pair (variant, seed); its run is in <folder>/<variant>/seed<seed>.
+Finished runs are not repeated, interrupted ones are resumed, and a diverged run
+is None. Programs build a `Sweep` from their flags.
 """
 
 import os
@@ -36,20 +36,20 @@ Point = tuple[str, int]
 
 
 class Sweep:
-  """Runs of one set of flags; in a `with` block nobody else writes there."""
+  """Runs with common flags; a `with` block locks their folder."""
 
   def __init__(self, program: str, given: Mapping[str, Any], folder: str):
     """Keeps the flags.
 
     Args:
       program: Its name, for messages.
-      given: Values of the flags that were given; those of a method are for all
-        its variants, brackets go before.
-      folder: Where the runs are.
+      given: Values of the flags that were given; flags of a method apply to all
+        its variants, bracket options override them.
+      folder: Folder of the runs.
     """
     self._program, self._given, self.folder = program, given, folder
     self._alone: Optional[folders.Alone] = None
-    # Maybe in a process of its own, which has not read the command line.
+    # This may be a child process, which has not read the command line.
     with flags.sentences():
       plugins.import_named(given.get('import', ''))
     self._table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
@@ -64,13 +64,13 @@ class Sweep:
     self._alone.__exit__(*error)
 
   def check(self, points: Iterable[Point]) -> None:
-    """Builds experiments without running them, one for each variant and seed.
+    """Builds one experiment per variant and seed without running it.
 
-    Errors must show before hours of training, not in between.
+    Errors should appear before hours of training, not in between.
 
     Raises:
-      flags.UsageError: If one cannot be run, or a method's flag has no effect
-        in any of them.
+      flags.UsageError: If an experiment cannot be run, or a method's flag has
+        no effect in any of them.
     """
     checked: list[Point] = []
     seen: set[Any] = set()
@@ -78,7 +78,7 @@ class Sweep:
       if not seen.issuperset(point):
         checked.append(point)
         seen.update(point)
-    # Of each only the flags, because the data of all together may be large.
+    # Keep only the flags, because the data of all together may be large.
     found = [
         (experiment.method.name, experiment.config['flags'])
         for experiment in (self.prepare(*point)[0] for point in checked)
@@ -100,10 +100,10 @@ class Sweep:
     """Returns the run of each point, see `run`.
 
     Args:
-      points: In the order in which they are begun.
-      processes: How many run at a time, see `worker_pool.number`.
-      draw: Plots what is in the folder of a run; for those of the first seed,
-        because plots of each would cost as much as a small run.
+      points: Points in the order in which they are begun.
+      processes: Number of parallel runs, see `worker_pool.number`.
+      draw: Plots the results in a run's folder; only called for the first seed,
+        because plots cost as much as a small run.
     """
     points = list(points)
     first = points[0][1]
@@ -120,11 +120,11 @@ class Sweep:
       self, variant: str, seed: int,
       draw: Optional[Callable[[str], Any]] = None,
   ) -> Optional[results.Run]:
-    """Runs one unless it is finished; returns None if it diverged.
+    """Runs one point unless it is finished; returns None if it diverged.
 
     Args:
       variant: The method with its options.
-      seed: Of the run.
+      seed: Seed of the run.
       draw: Plots the results in its folder, see `runner.execute`.
     """
     try:
@@ -136,11 +136,11 @@ class Sweep:
   def execute(
       self, variant: str, seed: int, *, within: str = '', **options: Any
   ) -> results.Run:
-    """Runs one unless it is finished.
+    """Runs one point unless it is finished.
 
     Args:
       variant: The method with its options.
-      seed: Of the run.
+      seed: Seed of the run.
       within: See `prepare`.
       **options: See `runner.execute`.
 
@@ -158,12 +158,12 @@ class Sweep:
 
     Args:
       variant: The method with its options.
-      seed: Of the run.
-      within: Folder of the runs of all seeds, in that of all runs; empty: the
-        variant's own.
+      seed: Seed of the run.
+      within: Folder of the runs of all seeds, below that of all runs; empty:
+        the variant's own.
 
     Raises:
-      flags.UsageError: If it cannot be run, or the folder holds another.
+      flags.UsageError: If it cannot be run, or the folder holds another run.
     """
     within = within or experiment_lib.folder_name(variant)
     folder = os.path.join(self.folder, within, f'seed{seed}')
@@ -182,7 +182,7 @@ class Sweep:
         and self._table[name].owner == algo
     ]
     names += [f'{algo}_{option}' for option in options]
-    # Brackets hold other flags, too.
+    # Brackets may also set shared flags.
     return [name[len(algo) + 1:] for name in dict.fromkeys(names)
             if name in self._table]
 
@@ -199,7 +199,7 @@ class Sweep:
 
 
 def _run(program: str, given, folder: str, variant: str, seed: int, draw):
-  """Runs one, maybe in a process of its own; see `Sweep.run`."""
+  """Runs one point, possibly in a child process; see `Sweep.run`."""
   return Sweep(program, given, folder).run(variant, seed, draw)
 
 
@@ -207,14 +207,14 @@ def of_flags(
     program: str, given: Mapping[str, Any], table: Mapping[str, flags.Flag],
     variants: Sequence[str], name: str = '',
 ) -> Sweep:
-  """Returns the sweep that a program was asked for.
+  """Returns the sweep that a program's flags describe.
 
   Args:
     program: Its name.
     given: Values of the flags that were given.
     table: All flags.
     variants: Those of `--algos`.
-    name: That of the folder runs/<name>_<task>, which `--output_dir` overrides;
+    name: Name of the folder runs/<name>_<task>, which `--output_dir` overrides;
       empty: the program's.
 
   Raises:
@@ -236,22 +236,22 @@ def run(
   """Trains all points, and writes the tables and plots of `binaries.compare`.
 
   Args:
-    points: (variant, seed) pairs, a variant as `perm[lambda=0.1]`.
-    folder: Where the runs, runs.csv, summary.csv, summary.md and plots are.
-    processes: How many run at a time; 0: as many as there are cores, at most 2.
-      More than one import the script anew, which must therefore call this
-      below `if __name__ == '__main__':`.
-    **values: Flags of `binaries.train` by name, for all of the runs; `algo`,
-      `seed` and `output_dir` are not among them.
+    points: Pairs (variant, seed), with variants such as `perm[lambda=0.1]`.
+    folder: Folder of the runs, runs.csv, summary.csv, summary.md and plots.
+    processes: Number of parallel runs; 0: min(cores, 2). More than one process
+      imports the script anew, which must therefore call this function below
+      `if __name__ == '__main__':`.
+    **values: Flags of `binaries.train` by name, for all runs; without `algo`,
+      `seed` and `output_dir`.
 
   Returns:
     The run of each point (see `evaluation.results.Run`), None if it diverged.
 
   Raises:
-    flags.UsageError: If there are no points, a flag or a variant is wrong, or
-      the folder holds other runs under these names, or another process.
-    flags.Failure: If something else than divergence stops a run. The others
-      stay, and the same call goes on.
+    flags.UsageError: If there are no points, a flag or a variant is bad, or the
+      folder holds other runs under these names or is in use.
+    flags.Failure: If something other than divergence stops a run. Other runs
+      are kept; call again to resume.
   """
   points = _checked_points(points)
   _check_values(values)
@@ -260,7 +260,7 @@ def run(
         f'`processes` must be an integer >= 0, found {processes!r}.'
     )
   with flags.sentences():
-    # They may bring flags of their own.
+    # Imported modules may define flags.
     plugins.import_named(str(values.get('import', '')))
   table = flags.all_flags(without=('seed',))
   with quiet.scope():
@@ -282,7 +282,7 @@ def run(
 
 
 def _checked_points(points: Iterable[Point]) -> list[Point]:
-  """Returns the points; each has a folder of its own."""
+  """Returns the points, checked to have distinct folders."""
   found: Any = list(points) if isinstance(points, Iterable) else [points]
   for point in found:
     if (
@@ -292,13 +292,13 @@ def _checked_points(points: Iterable[Point]) -> list[Point]:
     ):
       raise flags.UsageError(
           '`points` must be pairs of a variant and a seed, an integer >= 0 and'
-          f' <= {hp.LARGEST_SEED}, as (\'perm[lambda=0.1]\', 0), found'
+          f' <= {hp.LARGEST_SEED}, such as (\'perm[lambda=0.1]\', 0), found'
           f' {point!r}.'
       )
   with flags.sentences():
     for variant, _ in found:
       brackets.parse(variant)
-  # The seeds may be NumPy's, which no config.json can hold.
+  # NumPy's integers cannot be written to config.json.
   found = [(variant, int(seed)) for variant, seed in found]
   places = {
       (experiment_lib.folder_name(variant), seed) for variant, seed in found
@@ -315,18 +315,18 @@ def _is_integer(value: Any) -> bool:
 
 
 def _check_values(values: Mapping[str, Any]) -> None:
-  """Refuses flags that points and folder stand for, and what is no text."""
+  """Refuses flags that points and folder determine, and bad types."""
   for name, value in values.items():
     if name in ('algo', 'seed', 'output_dir'):
       raise flags.UsageError(
-          f'`--{name}` must be left out because `points` and `folder` say it,'
+          f'`--{name}` must be left out because `points` and `folder` set it,'
           f' found {value!r}.'
       )
     if not isinstance(value, (str, int, float, np.number, os.PathLike)):
       raise flags.UsageError(
           f'`--{name}` must be a text, a number, True or False, found'
-          f' {value!r}. Tip: lists are texts as 0,1,2; leave out what is to'
-          ' have its default.'
+          f' {value!r}. Tip: write lists as texts such as 0,1,2; leave out'
+          ' flags that keep their default.'
       )
 
 
@@ -339,11 +339,11 @@ def write(
   """Writes the tables and plots of runs; returns the summary in Markdown.
 
   Args:
-    folder: Where to.
-    runs: By point, None if it diverged.
-    columns: Those of the summary; None: those of its rows as a comparison has
-      them.
-    rows: Its rows; None: those of `comparison.summary_rows`.
+    folder: Where to write.
+    runs: Run by point; None if it diverged.
+    columns: Columns of the summary; None: those of its rows, as in a
+      comparison.
+    rows: Rows of the summary; None: those of `comparison.summary_rows`.
     as_text: `(columns, rows) -> Markdown`.
   """
   if columns is None:
@@ -367,8 +367,8 @@ def validation_flag(default: float) -> tuple[str, flags.Flag]:
   """Returns --validation_fraction of programs that choose."""
   return flags.own_flag(
       'validation_fraction', default,
-      'Share of each client\'s training examples that is held out to choose'
-      ' values on.', above=0.0, below=1.0,
+      'Share of each client\'s training examples that is held out as validation'
+      ' data, by which values are chosen.', above=0.0, below=1.0,
   )
 
 
@@ -376,7 +376,7 @@ def parse_variants(text: str) -> list[str]:
   """Returns the variants of `--algos`.
 
   Raises:
-    flags.UsageError: If there are none, or one is named twice.
+    flags.UsageError: If there are none, or one is repeated.
   """
   with flags.sentences():
     variants = brackets.split_list(text)
@@ -385,7 +385,7 @@ def parse_variants(text: str) -> list[str]:
   names = [experiment_lib.folder_name(variant) for variant in variants]
   if not names or len(set(names)) < len(names):
     raise flags.UsageError(
-        '`--algos` must name each variant once, at least one, found'
+        '`--algos` must be one or more distinct variants, found'
         f' {", ".join(variants) or "none"}.'
     )
   return variants
@@ -395,18 +395,18 @@ def parse_seeds(text: str) -> list[int]:
   """Returns the seeds of `--seeds`, as in `0,1,2`.
 
   Raises:
-    flags.UsageError: If they are not distinct integers of an int64, >= 0.
+    flags.UsageError: If they are not distinct integers >= 0, at most an int64.
   """
   items = text.split(',')
-  # Not `isdecimal` alone, which holds for digits of all scripts.
+  # `isdecimal` alone also accepts digits of other scripts.
   numbers = [int(item) for item in items if re.fullmatch('[0-9]{1,19}', item)]
   if (
       len(numbers) < len(items)
-      or len(set(numbers)) < len(numbers)  # 1 and 01 are one seed.
+      or len(set(numbers)) < len(numbers)  # 1 and 01 are the same seed.
       or max(numbers) > hp.LARGEST_SEED
   ):
     raise flags.UsageError(
-        f'`--seeds` must be distinct integers >= 0 and <= {hp.LARGEST_SEED}, as'
-        f' 0,1,2, found {text!r}.'
+        f'`--seeds` must be distinct integers >= 0 and <= {hp.LARGEST_SEED},'
+        f' such as 0,1,2, found {text!r}.'
     )
   return numbers

@@ -1,4 +1,4 @@
-"""Rounds and events on one virtual clock, and the table of their times."""
+"""Puts rounds and events on one virtual clock, and tables their times."""
 
 import os
 from typing import Any, Mapping, Sequence
@@ -17,18 +17,18 @@ CSV = 'times.csv'
 def targets_flag() -> tuple[str, flags.Flag]:
   """Returns --targets of programs that compare."""
   return flags.own_flag(
-      'targets', '', 'Accuracies (distances or losses where there is none), as'
-      ' 0.5,0.7, whose virtual time is in times.csv; empty: what all variants'
-      ' come to.'
+      'targets', '', 'Accuracies, such as 0.5,0.7 (distances or losses if there'
+      ' are none), whose virtual time is in times.csv; empty: what all variants'
+      ' reach.'
   )
 
 
 def on_one_clock(
     given: Mapping[str, Any], variants: Sequence[str]
 ) -> dict[str, Any]:
-  """Returns the flags of a comparison, with delays if events drive a variant.
+  """Returns flags with delays if any variant of a comparison is event-driven.
 
-  Then its rounds have a clock too: the delays that events have by default.
+  Rounds then have a clock too: the default delays of events.
 
   Raises:
     ValueError: If a method is unknown, or events cannot drive it.
@@ -48,7 +48,7 @@ def parse_targets(text: str) -> list[float]:
   """Returns the numbers of `--targets`.
 
   Raises:
-    flags.UsageError: If one is no number > 0.
+    flags.UsageError: If one is not a number > 0.
   """
   try:
     targets = [float(item) for item in text.split(',') if item]
@@ -56,8 +56,8 @@ def parse_targets(text: str) -> list[float]:
     targets = [0.0]
   if not all(0.0 < target < float('inf') for target in targets):
     raise flags.UsageError(
-        '`--targets` must be numbers > 0 with commas between them, as 0.5,0.7,'
-        f' found {text!r}.'
+        '`--targets` must be numbers > 0 with commas between them, such as'
+        f' 0.5,0.7, found {text!r}.'
     )
   return targets
 

@@ -1,4 +1,4 @@
-"""A trial is a training run that is watched, and maybe ended, while it runs."""
+"""Runs one trial and prunes it if it falls behind."""
 
 import math
 import time
@@ -22,21 +22,21 @@ def run(
     sweep: sweep_lib.Sweep, variant: str, seed: int, claim: studies.Claim, *,
     within: str, metric: str, seconds: float = math.inf,
 ) -> str:
-  """Runs a trial, or the rest of it; returns why it was refused, '' if not.
+  """Runs or resumes a trial; returns why it was refused, or ''.
 
   Args:
     sweep: Runs it.
-    variant: The method as it was asked for, without the values of the trial.
-    seed: Of the run.
-    claim: The trial; it is ended, unless the run fails.
+    variant: The variant as given, without the values of the trial.
+    seed: Seed of the run.
+    claim: The trial; it is ended unless the run fails.
     within: Folder of the trial within that of all runs.
     metric: `accuracy` or `loss`.
-    seconds: After so many, those of killed processes included, the run ends at
-      the next evaluated round.
+    seconds: Time, including that of killed processes, after which the run ends
+      at the next evaluated round.
 
   Raises:
     flags.Failure: If something other than the trial's values stops the run; the
-      trial can be gone on with.
+      trial can be resumed.
   """
   watch = _Watch(claim, metric, seconds)
   name = with_options(variant, claim.options)
@@ -72,11 +72,11 @@ def with_options(variant: str, options: Mapping[str, str]) -> str:
 
 
 class _Watch:
-  """Sees the evaluated rounds of a trial.
+  """Watches the evaluated rounds of a trial.
 
   Attributes:
-    rounds: Of the whole run.
-    value: What the trial is worth after the last evaluated one.
+    rounds: Rounds of the whole run.
+    value: Validation metric after the last evaluated round.
   """
 
   def __init__(self, claim: studies.Claim, metric: str, limit: float):
@@ -86,13 +86,13 @@ class _Watch:
     self.rounds = math.inf
 
   def __call__(self, row: Mapping[str, Any]) -> bool:
-    """Notes a row of metrics; ends the run by raising, or lets it go on."""
+    """Records a row of metrics; raises to end the run, else returns False."""
     self.see(row)
     if not math.isfinite(self.value):
       raise _Ended('diverged')
     self._claim.report(self._round, self.value, self._seconds())
     if self._round >= self.rounds:
-      return False  # It ends anyway.
+      return False  # The run ends anyway.
     if self._claim.should_be_pruned():
       raise _Ended('pruned')
     if self._seconds() >= self._limit:
@@ -100,7 +100,7 @@ class _Watch:
     return False
 
   def see(self, row: Mapping[str, Any]) -> None:
-    """Takes over what a row says."""
+    """Copies the values of a row."""
     self._round = int(row['round'])
     self.value = tuning.score(row, self._metric)
 

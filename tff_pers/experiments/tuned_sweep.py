@@ -1,4 +1,4 @@
-"""Variants of methods, each with a value chosen by validation data."""
+"""Compares variants, each with a value chosen on validation data."""
 
 import os
 from typing import Any, Mapping
@@ -19,14 +19,14 @@ from tff_pers.experiments import timing
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Does what `binaries.compare_tuned` says; returns the exit code.
+  """Runs `binaries.compare_tuned`; returns the exit code.
 
   Args:
-    given: Values of the flags that were given, and defaults of the program.
+    given: Values of the flags that were given, and the program's defaults.
     table: All flags.
 
   Raises:
-    flags.UsageError: If flags do not go together, or cannot be carried out.
+    flags.UsageError: If flags conflict or cannot be carried out.
   """
   variants = sweep_lib.parse_variants(given.pop('algos'))
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
@@ -65,26 +65,26 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 
 
 class _Steps:
-  """Runs points, each once, and says how many there are."""
+  """Runs points, each once, and prints the progress."""
 
   def __init__(self, number: int, sweep: sweep_lib.Sweep):
     self._number, self._sweep = number, sweep
     self._runs: dict[tuple[str, int], Any] = {}
 
   def run(self, variant: str, seed: int):
-    """Runs one, see `Sweep.run`."""
+    """Runs one point, see `Sweep.run`."""
     key = variant, seed
     if key not in self._runs:
       print(
           f'\n[{len(self._runs) + 1}/{self._number}] {variant}, seed {seed}',
           flush=True,
       )
-      # Most of them are trials that nobody looks at.
+      # No plots, because most runs are trials that nobody looks at.
       self._runs[key] = self._sweep.run(variant, seed)
     return self._runs[key]
 
   def add(self, number: int) -> None:
-    """Says that there are more."""
+    """Raises the number of planned runs."""
     self._number += number
 
 
@@ -92,15 +92,15 @@ def _grow(
     steps: _Steps, sweep: sweep_lib.Sweep, grids, trials, found, seed: int,
     times: int,
 ) -> None:
-  """Tries one value more of every variant while the best of one is at an end.
+  """Tries one more value of every variant while a best one is at an end.
 
-  `grid_growth.more_trials` says which; they are added to `trials` and `found`.
+  `grid_growth.more_trials` chooses them; `trials` and `found` get them.
   """
   def named(variant, value):
     return grids_lib.with_options(variant, grids[variant], value)
 
   def can_run(variant, value):
-    # Before the first of them is run: methods have bounds of their own.
+    # Checked before any of them runs, because methods have their own bounds.
     try:
       experiment, folder = sweep.prepare(named(variant, value), seed)
       if not os.path.exists(os.path.join(folder, results.CONFIG)):
@@ -117,7 +117,7 @@ def _grow(
     more = grid_growth.more_trials(grids, tuning.choose(found), specs, can_run)
     if not more:
       return
-    print('\nA best value is at the end of its grid: one trial more for each.')
+    print('\nA best value is at an end of its grid: one more trial for each.')
     steps.add(len(more))
     for variant, value in more.items():
       trials[variant][value] = named(variant, value)
@@ -127,9 +127,9 @@ def _grow(
 def _choose_and_run(steps: _Steps, grids, trials, found, seeds):
   """Returns the choices by variant, and the runs with the chosen values.
 
-  Validation data of the first seed choose. A value with which the run of a
-  later seed diverges is given up, in every variant alike: who finds that out
-  takes another one, before looking at any test data.
+  Validation data of the first seed decide. If a value diverges with a later
+  seed, the next best value replaces it, for every variant alike and before any
+  test data are used.
   """
   while True:
     choices = tuning.choose(found)
@@ -164,7 +164,7 @@ def _final_runs(steps, trials, choices, seeds) -> comparison.Runs:
   runs = {}
   for variant, choice in choices.items():
     for seed in seeds:
-      # That of the first seed is the run that the value was chosen by.
+      # For the first seed, it is the run by which the value was chosen.
       runs[variant, seed] = None if choice.value is None else steps.run(
           trials[variant][choice.value], seed
       )

@@ -1,4 +1,4 @@
-"""The search of one variant: trial after trial, then the chosen one's seeds."""
+"""Searches one variant: runs trials, then the chosen values' seeds."""
 
 import dataclasses
 import functools
@@ -21,21 +21,21 @@ from tff_pers.experiments import studies
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import trial_runs
 
-# While others work on the last trials of a study.
+# Between checks while other processes run the last trials of a study.
 _POLL_SECONDS = 0.5
-# With less time a trial would hardly come to a number.
+# Less time than this is not worth starting a trial.
 _LEAST_SHARE = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-  """What is searched; all that a process needs to take part.
+  """A search request: everything that a process needs to take part.
 
   Attributes:
-    program: Its name, for messages.
+    program: Name of the program, for messages.
     given: Values of the flags that were given, see `sweep.Sweep`.
-    top: Folder of everything.
-    seeds: Those of the final runs; the first is that of the trials.
+    top: Folder of all variants.
+    seeds: Seeds of the final runs; trials use the first.
   """
 
   program: str
@@ -44,7 +44,7 @@ class Request:
   seeds: Sequence[int]
 
   def sweep(self) -> sweep_lib.Sweep:
-    """Returns what runs training runs."""
+    """Returns the sweep that runs trials and final runs."""
     return sweep_lib.Sweep(self.program, self.given, self.top)
 
 
@@ -55,8 +55,8 @@ class VariantSearch:
     """Reads the task; writes nothing.
 
     Args:
-      request: What is searched.
-      variant: One of the methods.
+      request: The request.
+      variant: One of its variants.
 
     Raises:
       flags.UsageError: If it cannot be run.
@@ -75,7 +75,7 @@ class VariantSearch:
 
   @functools.cached_property
   def study(self) -> studies.Study:
-    """The study, which is made if it is not there."""
+    """The study, which is created if needed."""
     return studies.Study(
         os.path.join(self._request.top, self._name), self._space,
         metric=self.metric, seed=self._request.seeds[0], rounds=self._rounds,
@@ -85,19 +85,19 @@ class VariantSearch:
       self, limit: Optional[int] = None, seconds: float = math.inf,
       least_share: float = _LEAST_SHARE,
   ) -> None:
-    """Runs trials, and waits for those that other processes run.
+    """Runs trials, and waits for those of other processes.
 
     Args:
-      limit: How many, those done before and by others included; None: as many
-        as there is time for.
-      seconds: For all of them together; the last ends at an evaluated round.
-        The first is run in any case.
-      least_share: A trial is begun if there is this share left of the seconds
-        that the first one took.
+      limit: Total number of trials, including earlier ones and those of other
+        processes; None: as many as there is time for.
+      seconds: Time for all trials together; the last one ends at an evaluated
+        round. The first trial always runs.
+      least_share: A trial is begun only if the remaining seconds are at least
+        this share of the first trial's.
     """
     while True:
       if self._is_over(seconds, least_share):
-        limit = 0  # What was begun is ended, nothing else is begun.
+        limit = 0  # Finish trials that were begun, begin no others.
       claim = self.study.claim(limit)
       if claim is not None:
         self._run(claim, limit, seconds)
@@ -134,7 +134,7 @@ class VariantSearch:
     print(f'[{self._variant} {claim.number}{of}] {line}{left}', flush=True)
 
   def ranked(self) -> list[trials_lib.Trial]:
-    """Returns the trials that may be chosen, best on validation data first."""
+    """Returns the eligible trials, best on validation data first."""
     return trials_lib.ranked(self.study.trials(), self.metric)
 
   def chosen_variant(self, trial: trials_lib.Trial) -> str:
@@ -150,12 +150,12 @@ class VariantSearch:
   def train(
       self, trial: trials_lib.Trial, seed: int
   ) -> Optional[results.Run]:
-    """Returns the whole run of a trial's values with a seed; None: diverged.
+    """Returns the complete run of a trial's values; None if it diverged.
 
-    That of the first seed is the trial itself.
+    For the first seed, this is the trial itself.
     """
     name, within = self.chosen_variant(trial), self._within(trial.number)
-    # Another process may be at it.
+    # Another process may be running it.
     with locks.held(os.path.join(self._request.top, within)):
       try:
         with quiet.silence():
@@ -167,18 +167,18 @@ class VariantSearch:
   def result(
       self, trial: trials_lib.Trial, seed: int
   ) -> Optional[results.Run]:
-    """Returns a run that `train` has trained; None: it diverged."""
+    """Returns a run of `train`; None if it diverged."""
     folder = self.folder(trial, seed)
     return results.read_run(folder) if runner.is_finished(folder) else None
 
   def folder(self, trial: trials_lib.Trial, seed: int) -> str:
-    """Returns where the run of a trial's values with a seed is."""
+    """Returns the folder of the run of a trial's values with a seed."""
     return os.path.join(
         self._request.top, self._within(trial.number), f'seed{seed}'
     )
 
   def entry(self, trial: trials_lib.Trial) -> dict[str, Any]:
-    """Returns what `best.json` holds of a chosen trial."""
+    """Returns the entry of a chosen trial in `best.json`."""
     return dict(
         trial=trial.number, variant=self.chosen_variant(trial),
         metric=self.metric, validation=trial.validation,
@@ -193,12 +193,12 @@ def write_best(
     top: str, searches: Mapping[str, VariantSearch],
     chosen: Mapping[str, Optional[trials_lib.Trial]],
 ) -> dict[str, Any]:
-  """Writes `best.json`, whole or not at all; returns what it holds.
+  """Writes `best.json` atomically; returns its contents.
 
   Args:
-    top: The folder of everything.
-    searches: By variant.
-    chosen: The chosen trials, None or none at all where there is none.
+    top: Folder of all variants.
+    searches: Searches by variant.
+    chosen: Chosen trials; None or missing where there is none.
   """
   best = {
       name: None if trial is None else searches[name].entry(trial)
@@ -215,7 +215,7 @@ def _spent(trials: Sequence[trials_lib.Trial]) -> float:
 def _to_go(
     trials: Sequence[trials_lib.Trial], limit: Optional[int], seconds: float
 ) -> str:
-  """Says how long the search of this variant will still take."""
+  """Returns the remaining time of this variant's search, as text."""
   if limit:
     left = (limit - len(trials)) * _spent(trials) / len(trials)
   else:

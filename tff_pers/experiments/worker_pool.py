@@ -1,4 +1,4 @@
-"""Work that several processes share, each on cores of its own."""
+"""Distributes tasks over processes, each with its own cores."""
 
 from concurrent import futures
 from concurrent.futures import process
@@ -20,28 +20,28 @@ from tff_pers.experiments import side_by_side
 from tff_pers.runtime import native
 from tff_pers.runtime import worker_process
 
-# With more, the memory of TensorFlow counts, too.
+# More processes would need too much memory for TensorFlow.
 _MOST = 2
 
 
 def number(asked: int, num_tasks: int) -> int:
-  """Returns how many tasks run at a time.
+  """Returns the number of parallel tasks.
 
   Args:
-    asked: `--jobs`; 0: as many as there are cores, at most 2.
-    num_tasks: How many there are.
+    asked: `--jobs`; 0: min(cores, 2).
+    num_tasks: Number of tasks.
   """
   return min(asked or min(side_by_side.num_cores(), _MOST), max(num_tasks, 1))
 
 
 class WorkerPool:
-  """Processes that do tasks; with one worker it is this process alone."""
+  """Runs tasks in processes; with one worker, in this process."""
 
   def __init__(self, workers: int):
-    """Starts no process yet.
+    """Stores the number of workers; starts no process yet.
 
     Args:
-      workers: How many tasks run at a time. The cores are dealt to the workers.
+      workers: Number of parallel tasks. Each worker gets its own cores.
     """
     self._pool = None
     if workers > 1:
@@ -57,11 +57,11 @@ class WorkerPool:
   def map(
       self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
   ) -> list[Any]:
-    """Returns `function(*task)` of every task, begun in this order.
+    """Returns `function(*task)` for every task, begun in this order.
 
     Raises:
-      flags.Failure: If a process ended. What else a task raises passes through;
-        no further ones are begun.
+      flags.Failure: If a process was killed. Other errors of a task are raised
+        as they are, and no further tasks are begun.
     """
     if self._pool is None:
       return [function(*task) for task in tasks]
@@ -70,8 +70,8 @@ class WorkerPool:
       return [future.result() for future in running]
     except process.BrokenProcessPool as error:
       raise flags.Failure(
-          'A process that trained was ended from outside, maybe because there'
-          ' was no memory left. Tip: --jobs=1; the same command goes on.'
+          'A training process was killed from outside, perhaps because memory'
+          ' ran out. Tip: --jobs=1; rerun the same command to resume.'
       ) from error
     except BaseException:
       for future in running:
@@ -85,22 +85,22 @@ class WorkerPool:
     if self._pool is None:
       return
     if kind is not None:
-      # Else we would wait for what they are doing.
+      # Otherwise we would wait for the running tasks.
       for child in multiprocessing.active_children():
         child.terminate()
     self._pool.shutdown()
 
 
 def _start(shares, parent: int, is_quiet: bool) -> None:
-  """Prepares a process: it has cores of its own and ends with its parent."""
+  """Gives a process its own cores, and ends it with its parent."""
   if is_quiet:
     quiet.begin()
   os.sched_setaffinity(0, shares.get())
   worker_process.end_with_parent(signal.SIGKILL)
-  if os.getppid() != parent:  # It ended before the line above.
+  if os.getppid() != parent:  # The parent ended before the line above.
     os.kill(os.getpid(), signal.SIGKILL)
   native.drop_default_context()
-  # Ctrl-C reaches all; the parent ends us.
+  # Ctrl-C reaches all processes; the parent ends this one.
   signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -1,1 +1,1 @@
-"""Tensors in, tensors out: what methods compute, without federated types."""
+"""Computations of methods on tensors, without federated types."""

@@ -1,8 +1,8 @@
-"""Messages of Byzantine clients, made of what the honest ones send.
+"""Messages of Byzantine clients, computed from the honest ones.
 
 All functions take the stacked honest messages of a round, floats [h, d], and
-return floats [d], the message of every attacker. `h` may be unknown and 0,
-whose mean and standard deviation are 0.
+return floats [d], the message of every attacker. `h` may be unknown, and 0;
+then mean and standard deviation are 0.
 
 The attacks are those of partial personalization 3.4 and baselines 10.
 """
@@ -19,7 +19,7 @@ def mean(honest: tf.Tensor) -> tf.Tensor:
 
 
 def std(honest: tf.Tensor) -> tf.Tensor:
-  """Returns the unbiased standard deviation per coordinate; 0 of one row."""
+  """Returns the unbiased standard deviation per coordinate; 0 for one row."""
   squares = tf.reduce_sum(tf.square(honest - mean(honest)), axis=0)
   freedom = tf.cast(tf.maximum(tf.shape(honest)[0] - 1, 0), honest.dtype)
   return tf.sqrt(tf.math.divide_no_nan(squares, freedom))
@@ -43,7 +43,7 @@ def alie_z(
     s = floor(n / 2 + 1) - f,   z = Phi^{-1}((n - f - s) / (n - f))
 
   The fraction is kept half an honest client away from 0 and 1, where z would be
-  infinite: so many attackers need no such attack.
+  infinite; with so many attackers this attack is not needed.
 
   Args:
     num_messages: n, all messages of the round; int scalar.

@@ -1,12 +1,12 @@
-"""The adaptive attack: the worst message against a rule that is known.
+"""The adaptive attack: the worst message against a known rule.
 
-The attackers know the rule, its f and the honest messages, and look for the v
+The attackers know the rule, its f and the honest messages, and search the v
 with the largest damage
 
     F(v) = || rule(honest, f copies of v) - mu ||
 
-along four directions, to both sides of the mean where rules are asymmetric,
-and among messages that are tried besides (baselines 10.2).
+along four directions, on both sides of the mean for asymmetric rules, and among
+further given messages (baselines 10.2).
 """
 
 from typing import Any, NamedTuple, Protocol, Union
@@ -24,18 +24,18 @@ _PERMUTATIONS = 4  # R.
 
 
 class Rule(Protocol):
-  """A robust rule, as the attackers know it.
+  """A robust rule, as known to the attackers.
 
   Attributes:
-    f: How many attackers it counts with; -1: not given.
-    is_random: Whether it draws something.
+    f: The number of attackers that it assumes; -1: not given.
+    is_random: Whether it makes random draws.
   """
 
   f: int
   is_random: bool
 
   def __call__(self, x, num_byzantine, key):
-    """Returns float[d] of the messages float[n, d]; key is int64[2]."""
+    """Returns float[d] from messages float[n, d]; key is int64[2]."""
 
   def is_possible(
       self, num_messages: Union[int, tf.Tensor], num_byzantine: tf.Tensor
@@ -67,8 +67,8 @@ class Found(NamedTuple):
   Attributes:
     message: float[d].
     damage: F, a scalar.
-    is_capped: bool, whether it is at the end of the grid: a damage without
-      bound, or, against rules that clip, one that approaches its bound.
+    is_capped: bool, whether it is at the end of the grid: either the damage is
+      unbounded, or, for clipping rules, it approaches its bound.
   """
 
   message: Any
@@ -80,17 +80,17 @@ def search(
     honest: tf.Tensor, num_attackers: tf.Tensor, rule: Rule,
     num_byzantine: tf.Tensor, key: tf.Tensor, others: tf.Tensor,
 ) -> Found:
-  """Returns the message of the largest damage that was found.
+  """Returns the found message of largest damage.
 
-  The search is a grid of 27 step sizes t along each direction, refined by 13
-  points between the neighbours of the best one. Equal damage: the smallest t.
-  A random rule counts with the mean of F over 4 draws of the attackers' own.
+  The search uses a grid of 27 step sizes t along each direction, refined by 13
+  points between the neighbours of the best one. Ties: the smallest t. For a
+  random rule, F is the mean over 4 draws by the attackers.
 
   Args:
     honest: float[h, d], h >= 1.
-    num_attackers: int32, how many copies there will be.
+    num_attackers: int32, number of copies of the message.
     rule: See `Rule`.
-    num_byzantine: f, as the rule gets it.
+    num_byzantine: f, as passed to the rule.
     key: int64[2], not a key that the server draws from.
     others: float[k, d], k >= 1, further messages to try.
   """
@@ -110,7 +110,7 @@ def search(
     return mu + t * tf.gather(along, number)
 
   def damages(numbers, steps):
-    """Returns F at all places: int32[k] directions, float[k] steps."""
+    """Returns F at all points: int32[k] directions, float[k] steps."""
     return tf.map_fn(
         lambda place: damage(message_at(place)), (numbers, steps),
         fn_output_signature=honest.dtype,
@@ -129,7 +129,7 @@ def search(
   found = tf.concat([found, fine], axis=0)
   of_others = tf.map_fn(damage, others)
   best = tf.maximum(tf.reduce_max(found), tf.reduce_max(of_others))
-  # Rounding must not prefer a large step that does no more harm.
+  # Rounding must not favour a large step with equal damage.
   enough = best * (1 - 8 * np.finfo(honest.dtype.as_numpy_dtype).eps)
   place = tf.argmin(tf.where(found >= enough, steps, np.inf))
   is_step = tf.reduce_any(found >= enough)
@@ -151,7 +151,7 @@ def directions(honest: tf.Tensor) -> tf.Tensor:
 
 
 def _top_deviation(honest):
-  """Returns s1 z1 from the Gram matrix [h, h]: nothing is [d, d]."""
+  """Returns s1 z1 from the Gram matrix [h, h], without a [d, d] one."""
   centered = honest - attacks.mean(honest)
   _, vectors = tf.linalg.eigh(tf.matmul(centered, centered, transpose_b=True))
   # X^T u has the norm sqrt(lambda_1), and s1^2 = lambda_1 / (h - 1).

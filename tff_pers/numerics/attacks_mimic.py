@@ -1,7 +1,7 @@
 """The mimic attack: all attackers copy one honest client.
 
-It is invisible to tests for outliers, and harmful where clients differ, since
-one of them counts several times (Karimireddy, He, Jaggi 2022).
+It is invisible to outlier tests, and harmful if clients differ, because one of
+them counts several times (Karimireddy, He, Jaggi 2022).
 """
 
 from typing import Any, NamedTuple
@@ -17,8 +17,8 @@ class Direction(NamedTuple):
   Attributes:
     mean: m, float[d], the mean of the honest messages so far.
     direction: z, float[d], of norm 1; zeros before the first round.
-    round: int32, t, the rounds with an honest message so far.
-    target: int32, i*, the index of the client to copy; -1 at first.
+    round: int32, t, number of rounds with an honest message so far.
+    target: int32, i*, the index of the client to copy; -1 initially.
   """
 
   mean: Any
@@ -28,7 +28,7 @@ class Direction(NamedTuple):
 
 
 def start(dim: int, dtype: tf.DType) -> Direction:
-  """Returns what is known before the first round, of messages float[dim]."""
+  """Returns the knowledge before the first round, for float[dim] messages."""
   zeros = tf.zeros([dim], dtype)
   return Direction(zeros, zeros, tf.constant(0), tf.constant(-1))
 
@@ -37,7 +37,7 @@ def update(
     known: Direction, honest: tf.Tensor, indices: tf.Tensor, key: tf.Tensor,
     warmup: int,
 ) -> Direction:
-  """Returns what is known after a round: one step of a power iteration.
+  """Returns the knowledge after a round: one step of a power iteration.
 
     t = 0  : m <- mu, z <- normal;  q = sum_h <x_h - m, z> (x_h - m);
              z <- q / ||q||
@@ -49,10 +49,10 @@ def update(
   (baselines 10.1).
 
   Args:
-    known: After the rounds before.
+    known: Knowledge after the previous rounds.
     honest: float[h, d].
-    indices: int32[h], whose messages they are.
-    key: int64[2], of the first z.
+    indices: int32[h], clients of these messages.
+    key: int64[2], key of the first z.
     warmup: T_w >= 1.
   """
 
@@ -80,7 +80,7 @@ def update(
 def follow(
     known: Direction, honest: tf.Tensor, indices: tf.Tensor
 ) -> tf.Tensor:
-  """Returns the message of i*, else the one that reaches farthest along z."""
+  """Returns the message of i*, or else the farthest one along z."""
   projections = tf.linalg.matvec(honest, known.direction)
   return copy_first(honest, tf.equal(indices, known.target), projections)
 
@@ -94,7 +94,7 @@ def follow_first(honest: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
 def copy_first(
     honest: tf.Tensor, is_target: tf.Tensor, preference: tf.Tensor
 ) -> tf.Tensor:
-  """Returns a row bit for bit: the target's, else the most preferred one.
+  """Returns an exact copy of the target's row, or else the most preferred.
 
   Args:
     honest: float[h, d]; without rows the result is zeros.

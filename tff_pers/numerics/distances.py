@@ -1,4 +1,4 @@
-"""Squared distances between client gradients, and cheap stand-ins for them."""
+"""Squared distances between client gradients, and cheap approximations."""
 
 from typing import Any, Optional
 
@@ -9,12 +9,12 @@ import tensorflow as tf
 def center(vectors: tf.Tensor, counts: Optional[tf.Tensor] = None) -> tf.Tensor:
   """Subtracts the mean row of `vectors` [N, d].
 
-  Distances do not change, but without it a common component (all gradients
-  share one) cancels catastrophically in float32.
+  Distances do not change, but without centering, the common component that all
+  gradients share causes catastrophic cancellation in float32.
 
   Args:
     vectors: Gradients, floats [N, d].
-    counts: bool[N], the rows that the mean is of; None for all.
+    counts: bool[N], the rows to average; None for all.
   """
   if counts is None:
     return vectors - tf.reduce_mean(vectors, axis=0, keepdims=True)
@@ -50,7 +50,7 @@ def gram_distances(
 
 
 def _is_everybody(owners, number: Optional[int]) -> bool:
-  """Whether `owners` are known to be 0 to number - 1: nothing is copied."""
+  """Whether `owners` are known to be 0 to number - 1, so no copy is needed."""
   known = tf.get_static_value(owners)
   if known is None or number is None:
     return False
@@ -70,11 +70,11 @@ def to_points(points: tf.Tensor, vectors: tf.Tensor) -> tf.Tensor:
       + tf.reduce_sum(tf.square(vectors), axis=1)
       - 2 * tf.matmul(points, vectors, transpose_b=True)
   )
-  return tf.maximum(squared, 0)  # Rounding may leave less.
+  return tf.maximum(squared, 0)  # Rounding may go below 0.
 
 
 def cosines(vectors: tf.Tensor) -> tf.Tensor:
-  """Returns cos(v_i, v_j), [N, N]; 0 where a vector is 0.
+  """Returns cos(v_i, v_j), [N, N]; 0 if a vector is 0.
 
   Args:
     vectors: Floats [N, d].
@@ -86,7 +86,7 @@ def cosines(vectors: tf.Tensor) -> tf.Tensor:
 
 
 def cosine_gradient(theta: Any, c: Any) -> Any:
-  """Returns the gradient of cos(theta, c) by theta; 0 where one of them is 0.
+  """Returns the gradient of cos(theta, c) in theta; 0 if either is 0.
 
   Args:
     theta: A structure of tensors.
@@ -105,7 +105,7 @@ def cosine_gradient(theta: Any, c: Any) -> Any:
 def sketch(vector: tf.Tensor, dimension: int, seed: tf.Tensor) -> tf.Tensor:
   """Returns a count-sketch of `vector`: E ||S g - S h||^2 = ||g - h||^2.
 
-  Every coordinate goes with a random sign into one of `dimension` random
+  Every coordinate is added with a random sign to one of `dimension` random
   buckets; the relative standard deviation of a distance is about
   sqrt(2 / dimension). All clients use the same `seed`.
 
@@ -117,8 +117,8 @@ def sketch(vector: tf.Tensor, dimension: int, seed: tf.Tensor) -> tf.Tensor:
   Returns:
     Floats [k].
   """
-  # A number below 2 k is a sign (its parity) and a bucket (its half), which are
-  # independent: one draw serves for both.
+  # A number below 2 k encodes a sign (its parity) and a bucket (its half),
+  # which are independent, so one draw gives both.
   drawn = tf.random.stateless_uniform(
       tf.shape(vector), seed, 0, 2 * dimension, tf.int32
   )

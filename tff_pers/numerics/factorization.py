@@ -1,10 +1,10 @@
 """Truncated singular value decompositions of the kernels of layers.
 
-A kernel is unrolled to a matrix: a dense one [n, m] is one already; of a
+A kernel is unrolled to a matrix: a dense one [n, m] is a matrix already; for a
 convolution [kh, kw, in, out] the rows are pairs (in, vertical tap), the columns
-(out, horizontal tap). It is a transposition before the reshape: other
+(out, horizontal tap). This takes a transposition before the reshape: other
 groupings give matrices of the same shape that two thin convolutions cannot
-stand for.
+represent.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization
@@ -42,7 +42,7 @@ def unroll(kernel: tf.Tensor) -> Any:
 
 
 def factorize(kernel: tf.Tensor, rank: int) -> low_rank.Factors:
-  """Returns the best approximation of a rank: v = U sqrt(S), u = sqrt(S) V^T.
+  """Returns the best rank-r approximation: v = U sqrt(S), u = sqrt(S) V^T.
 
   Both factors get the root of the singular values, so that v^T v = u u^T = S:
   spectral initialization. The factors of a smaller rank are the leading columns
@@ -50,8 +50,8 @@ def factorize(kernel: tf.Tensor, rank: int) -> low_rank.Factors:
 
   Args:
     kernel: Floats [n, m] or [kh, kw, in, out], of known shape.
-    rank: At least 0, at most the smaller side of the unrolled kernel; 0: empty
-      factors, and nothing is computed.
+    rank: Between 0 and the smaller side of the unrolled kernel; 0 gives empty
+      factors without any computation.
   """
   matrix = unroll(kernel)
   if rank:
@@ -65,15 +65,15 @@ def factorize(kernel: tf.Tensor, rank: int) -> low_rank.Factors:
 
 
 def revive(factors: low_rank.Factors, key: tf.Tensor) -> low_rank.Factors:
-  """Returns factors of the same product all of whose directions can learn.
+  """Returns factors with the same product in which all directions can learn.
 
-  A column of v and a row of u that are both 0 have gradients of 0 and would
-  stay so: the column becomes a random one of norm 1, the row exactly 0. That
-  is done where the singular value is below the rounding error of the largest.
+  A column of v and a row of u that are both 0 have gradients 0 and would stay
+  0: the column becomes a random one of norm 1, the row exactly 0. This is done
+  if the singular value is below the rounding error of the largest.
 
   Args:
     factors: See `factorize`.
-    key: int64[2], of the random columns.
+    key: int64[2], key of the random columns.
   """
   v, u = as_matrices(factors)
   values = tf.norm(v, axis=0) * tf.norm(u, axis=1)
@@ -88,7 +88,7 @@ def revive(factors: low_rank.Factors, key: tf.Tensor) -> low_rank.Factors:
 
 
 def recover(factors: low_rank.Factors) -> Any:
-  """Returns the kernel that the factors stand for; their rank may be unknown.
+  """Returns the kernel that the factors represent; the rank may be unknown.
 
   Args:
     factors: [n, r] and [r, m], or [kh, 1, in, r] and [1, kw, r, out].
@@ -122,7 +122,7 @@ def as_matrices(factors: low_rank.Factors) -> low_rank.Factors:
 
 
 def _kernel_shape(factors: low_rank.Factors) -> tuple:
-  """Returns the shape of the kernel that the factors stand for."""
+  """Returns the shape of the kernel that the factors represent."""
   if len(factors.v.shape) == 2:
     return factors.v.shape[0], factors.u.shape[1]
   height, _, inputs, _ = factors.v.shape
@@ -131,7 +131,7 @@ def _kernel_shape(factors: low_rank.Factors) -> tuple:
 
 
 def _fold(v, u, shape) -> low_rank.Factors:
-  """Returns the factors of a kernel of `shape`: `as_matrices` undone."""
+  """Returns the factors of a kernel of `shape`; inverts `as_matrices`."""
   if len(shape) == 2:
     return low_rank.Factors(v, u)
   height, width, inputs, outputs = shape
@@ -161,14 +161,14 @@ def squared_norm_gradient(factors: low_rank.Factors) -> low_rank.Factors:
 
 
 def either(kernel: tf.Tensor, factors: low_rank.Factors) -> Any:
-  """Returns the kernel that one of the two holds; the other one is empty.
+  """Returns the kernel held by one of the two arguments; the other is empty.
 
-  Devices of different capacity then send values of one type: a kernel of all
-  its rows beside factors of rank 0, or no rows beside factors of any rank.
+  Devices of different capacity can thus send values of one type: a complete
+  kernel with factors of rank 0, or a kernel without rows with factors.
 
   Args:
     kernel: Floats [n or 0, ...].
-    factors: Of the kernel [n, ...], or of rank 0; the rank may be unknown.
+    factors: Factors of the kernel [n, ...], or of rank 0; rank may be unknown.
   """
   product = recover(factors)
   missing = product.shape[0] - tf.shape(kernel)[0]

@@ -1,11 +1,12 @@
-"""Clusters of vectors of different weights: k-means that goes on.
+"""Weighted k-means that continues from an assignment.
 
     minimize  sum_j s_j ||g_j - mu_a(j)||^2,   mu_c = weighted mean of a(j) = c
 
-Lloyd's steps keep the labels of clusters, but do not get out of a bad start,
-such as one that had few of the vectors. So before them clusters move: one that
-is missed least goes to a vector where much is gained. An empty cluster is not
-missed at all, so this is also the start: greedy k-means++.
+Lloyd's steps keep the labels of clusters, but do not escape from a bad start,
+such as one from few of the vectors. So before them clusters move: the cluster
+whose removal costs least goes to a vector where this gains much. An empty
+cluster costs nothing to remove, so this is also the initialization: greedy
+k-means++.
 
 A Better k-means++ Algorithm via Local Search
     Silvio Lattanzi, Christian Sohler. ICML 2019.
@@ -18,10 +19,10 @@ from tff_pers.numerics import distances
 
 _CANDIDATES = 16
 _LLOYD_STEPS = 10
-# A cluster with members moves if it gains so many times what is lost: whoever
-# uses it begins anew.
+# A cluster with members only moves if the gain is this multiple of the loss,
+# because the users of its model would start anew.
 _WORTH = 2.0
-# Of all that there is to gain; below are rounding errors.
+# Share of the possible gain below which changes are rounding errors.
 _LEAST = 1e-6
 
 
@@ -31,13 +32,13 @@ def assign(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns (assignment int32[N], distances to the centers [C, N]).
 
-  Cost: O(C N p) per step of Lloyd, O(N p) per move; nothing of [N, N].
+  Cost: O(C N p) per step of Lloyd, O(N p) per move; no [N, N] matrix.
 
   Args:
     vectors: Centered (see `distances.center`), floats [N, p].
-    weights: s >= 0, floats [N]; vectors of weight 0 count for nothing, and
-      their entries of the result mean nothing.
-    assignment: Where to start, int32[N]; -1: in no cluster.
+    weights: s >= 0, floats [N]; vectors of weight 0 are ignored, and their
+      entries of the result are meaningless.
+    assignment: Initial assignment, int32[N]; -1: in no cluster.
     num_clusters: C.
     seed: int64[2] key of the draws.
 
@@ -76,7 +77,7 @@ def centers(
     num_clusters: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns (weighted means [C, p], whether a cluster has members bool[C])."""
-  members = tf.one_hot(  # -1 is nowhere.
+  members = tf.one_hot(  # -1 gives a zero row.
       assignment, num_clusters, dtype=vectors.dtype, axis=0
   ) * tf.cast(weights, vectors.dtype)
   total = tf.reduce_sum(members, axis=1, keepdims=True)
@@ -89,10 +90,10 @@ def _nearest(apart):
 
 
 def _moved(vectors, weights, apart, seed):
-  """Moves clusters as long as it lowers the cost; returns distances [C, N]."""
+  """Moves clusters while this lowers the cost; returns distances [C, N]."""
   num_clusters = apart.shape[0]
   squares = tf.reduce_sum(tf.square(vectors), axis=1)
-  # No two vectors are farther apart: how far one is from no center at all.
+  # An upper bound on distances, used if there is no center at all.
   bound = 4 * tf.reduce_max(squares)
   least = _LEAST * tf.reduce_sum(weights * squares)
 
@@ -115,9 +116,10 @@ def _moved(vectors, weights, apart, seed):
 
 
 def _missed(weights, apart, bound):
-  """Returns (distances to the nearest [N], what clusters save [C]).
+  """Returns (distances to the nearest [N], savings of clusters [C]).
 
-  A cluster saves its members the way to the second nearest.
+  The savings of a cluster are its members' extra distances to the second
+  nearest.
   """
   none = tf.fill([1, apart.shape[1]], bound)
   nearest, second = tf.unstack(
@@ -131,9 +133,9 @@ def _missed(weights, apart, bound):
 
 
 def _candidates(vectors, weights, near, seed):
-  """Returns (distances to some vectors [L, N], what they would save [L]).
+  """Returns (distances to candidate vectors [L, N], their savings [L]).
 
-  Vectors are drawn in proportion to what they cost now.
+  Vectors are drawn in proportion to their current cost.
   """
   uniform = tf.random.stateless_uniform(
       tf.shape(near), seed, 1e-7, dtype=near.dtype

@@ -1,6 +1,6 @@
-"""Products of low-rank factors: what a layer does with them, and sums of them.
+"""Products of low-rank factors in layers, and sums of such products.
 
-A kernel that exists as its factors only is `Factors`. In sums of products, a
+A kernel that exists only as its factors is `Factors`. In sums of products, a
 product is U V^T in the papers; there both factors are stored transposed,
 v = V^T [r, n] and u = U^T [r, m], so that the kernel [n, m] of a layer y = x K,
 K = V U^T, is v^T u.
@@ -30,7 +30,7 @@ class UpdatedMatrix:
 
 @dataclasses.dataclass(frozen=True)
 class Product:
-  """A matrix [n, m] that is known by what it does to rows.
+  """A matrix [n, m] given by its action on rows.
 
   Attributes:
     of: `(x: floats [..., n]) -> x times the matrix`, floats [..., m].
@@ -55,7 +55,7 @@ def matmul(x: tf.Tensor, matrix: Any) -> tf.Tensor:
   """Returns x times a matrix [n, m], in any of the forms of this module.
 
   Factors of rank r cost r (n + m) products per row of x, and so does an update,
-  beside the n m of its matrix.
+  in addition to the n m of its matrix.
 
   Args:
     x: Floats [..., n].
@@ -68,8 +68,8 @@ def matmul(x: tf.Tensor, matrix: Any) -> tf.Tensor:
   if not isinstance(matrix, UpdatedMatrix):
     return tf.matmul(x, matrix)
   inner = tf.matmul(x, matrix.v, transpose_b=True)
-  # `add_n` passes its gradient on as it is; `+` adds operations to the backward
-  # pass that undo a possible broadcast.
+  # `add_n` passes its gradient on unchanged; `+` adds operations to the
+  # backward pass that undo a possible broadcast.
   return tf.add_n([tf.matmul(x, matrix.matrix), tf.matmul(inner, matrix.u)])
 
 
@@ -78,10 +78,10 @@ def conv2d(
 ) -> tf.Tensor:
   """Returns the convolution of x with a kernel, plain or `Factors`.
 
-  Factors are two convolutions with nothing between them: height x 1 with
-  strides (s, 1), then 1 x width with (1, s). Padding acts on each axis by
-  itself, so this is the convolution with the kernel that they stand for, also
-  with 'SAME' (FedHM; see `factorization`).
+  Factors are two convolutions in sequence: height x 1 with strides (s, 1), then
+  1 x width with (1, s). Padding acts on each axis separately, so this equals
+  the convolution with the kernel that they represent, also with 'SAME' (FedHM;
+  see `factorization`).
 
   Args:
     x: Floats [batch, height, width, in].
@@ -115,7 +115,7 @@ def mixed_product(
 ) -> tf.Tensor:
   """Returns sum_c coefficients_c v_c^T u_c: products are mixed, not factors.
 
-  One matrix product over c and the rank together.
+  It takes one matrix product over c and the rank together.
 
   Args:
     v: Floats [C, r, n].
@@ -135,11 +135,11 @@ def solve_gram(factor: tf.Tensor, gradient: tf.Tensor, eps: float) -> tf.Tensor:
   In the papers' orientation, G_U (V^T V + eps I)^-1 for F = V^T, G = G_U^T.
   """
   gram = tf.matmul(factor, factor, transpose_b=True)
-  # At initialization one factor is zero, and so is its Gram matrix: eps keeps
-  # it invertible. The gradient that it divides is zero then, too.
+  # At initialization one factor and its Gram matrix are zero: eps keeps it
+  # invertible. The gradient that it divides is then zero too.
   gram += tf.constant(eps * np.eye(gram.shape[-1]), gram.dtype)
   if gram.shape[-1] == 1:
-    return gradient / gram  # Several times as fast as a solver.
+    return gradient / gram  # Several times faster than a solver.
   return tf.linalg.solve(gram, gradient)
 
 
@@ -148,7 +148,7 @@ def divide_by_gram_norm(
 ) -> tf.Tensor:
   """Returns G / (||gram(F)||_F + eps), per c.
 
-  gram(F)[p, q, s] = sum_n F[p, s, n] F[q, s, n]: positions s are kept apart.
+  gram(F)[p, q, s] = sum_n F[p, s, n] F[q, s, n], separately for each s.
 
   Args:
     factor: F, floats [C, r, s, n].
@@ -166,13 +166,12 @@ def divide_by_gram_norm(
 def centered(
     v: tf.Tensor, u: tf.Tensor, probabilities: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-  """Moves the mean of C products out of them, and truncates what is left.
+  """Moves the mean of C products out of them, and truncates the rest.
 
   M = sum_c p_c v_c^T u_c;  v_c^T u_c <- SVD_r(v_c^T u_c - M), the best
-  approximation of the old rank r, its singular values shared evenly between
-  the factors. Two zero factors would never learn again: a direction in which
-  nothing is left keeps a v of norm one beside u = 0, and a product of which
-  nothing is left keeps its v.
+  approximation of the old rank r, with singular values split evenly between the
+  factors. Two zero factors would never learn again: a direction that vanishes
+  keeps a v of norm one beside u = 0, and a product that vanishes keeps its v.
 
   Cost: QR of [n, C r] and [m, C r], then SVDs of [C r, C r]; never of [n, m].
 
@@ -194,8 +193,8 @@ def centered(
   values, left, right = tf.linalg.svd(cores)
   kept = min(rank, values.shape[-1])
   values = values[:, None, :kept]
-  # Singular values that are mere rounding count as 0. Their roots would not be
-  # small: about 3e-4 in float32.
+  # Singular values at the level of rounding count as 0; their roots would not
+  # be small: about 3e-4 in float32.
   rounding = 10 * np.finfo(v.dtype.as_numpy_dtype).eps
   is_left = values > rounding * tf.norm(r_v) * tf.norm(r_u)
   root = tf.sqrt(values)
@@ -209,9 +208,9 @@ def centered(
 
 
 def _mixed_rows(v, u, coefficients):
-  """Returns ([C r, n], [C r, m]), the smaller one scaled by c's coefficient."""
+  """Returns ([C r, n], [C r, m]), the smaller one scaled by coefficients."""
   scale = tf.reshape(coefficients, [-1, 1, 1])
-  # sum_c s_c v_c^T u_c: scaling either factor will do, so take the smaller.
+  # sum_c s_c v_c^T u_c: either factor may be scaled, so take the smaller.
   if v.shape[-1] < u.shape[-1]:
     v = scale * v
   else:

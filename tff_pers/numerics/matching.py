@@ -1,6 +1,6 @@
-"""Who hosts whose model: maximum matchings of models to clients.
+"""Maximum matchings of models to the clients that host them.
 
-The pairs that may be matched are a list of edges, so that the cost goes with
+The pairs that may be matched are a list of edges, so that the cost grows with
 their number, not with models times clients.
 """
 
@@ -16,20 +16,20 @@ def matching(
 ) -> tf.Tensor:
   """Returns a random maximum matching of models to available clients.
 
-  First every model asks one of the free clients, drawn in proportion to how
-  often it has to visit them, so that an epoch that is never finished is no
-  other mixture. Every client takes the model that asks and was visited least so
-  far, ties at random, until nobody can ask: so models train alike, however long
-  their epochs are. Clients that are left are matched along augmenting paths: a
+  First every model asks one of the free clients, drawn in proportion to its
+  remaining visits, so that an unfinished epoch does not change the mixture.
+  Every client takes the asking model with the fewest visits so far, ties at
+  random, until no model can ask: so all models train equally, however long
+  their epochs are. The remaining clients are matched along augmenting paths: a
   matched client stays matched, so the matching has maximum cardinality. Cost
   per turn of asking and per step of the search: O(edges + models + clients);
-  both are few.
+  there are few of both.
 
   Args:
     clients: int32[N, K]; row i, clients in any order.
-    visits: int32[N, K], how often model i has still to visit them; a client of
-      whom this is > 0 is once in a row.
-    so_far: int32[N], how often models were visited.
+    visits: int32[N, K], how often model i still has to visit them; a client
+      with > 0 visits occurs once per row.
+    so_far: int32[N], number of past visits of each model.
     available: bool[C], the clients of this cohort.
     seed: int64[2] key of the draws.
 
@@ -40,22 +40,22 @@ def matching(
   edges = tf.where(tf.logical_and(visits > 0, tf.gather(available, clients)))
   models = tf.cast(edges[:, 0], tf.int32)
   ties = tf.random.stateless_uniform([num_models], seed)
-  # Visits are integers and a tie adds less than 1/2, so ties never overturn a
-  # difference in visits.
+  # Visits are integers and a tie-break adds less than 1/2, so ties never change
+  # the order of different numbers of visits.
   priority = tf.argsort(tf.cast(so_far, tf.float32) + 0.5 * ties, stable=True)
   rank = tf.math.invert_permutation(priority)
   hosts = tf.gather_nd(clients, edges)
   likes = _likes(tf.gather_nd(visits, edges), random.fold_in(seed, 1))
   owners = _by_asking(models, hosts, rank, likes, available.shape[0])
   owners = _augmented(models, hosts, rank, owners)
-  return schedule.owners(owners, num_models)  # By model.
+  return schedule.owners(owners, num_models)  # Inverted: by model.
 
 
 def _likes(visits, seed):
-  """Returns distinct int32[E]; the largest of some edges is drawn by visits.
+  """Returns distinct int32[E]; the largest is an edge drawn by its visits.
 
-  log(visits) plus Gumbel noise is largest with a probability in proportion to
-  the visits.
+  log(visits) plus Gumbel noise is largest with probability in proportion to the
+  visits.
   """
   uniform = tf.random.stateless_uniform(tf.shape(visits), seed, 1e-7)
   gumbel = -tf.math.log(-tf.math.log(uniform))
@@ -67,10 +67,10 @@ def _by_asking(models, clients, rank, likes, num_clients: int):
   """Returns a maximal matching, int32[C] by client, -1 for none.
 
   Args:
-    models: int32[E], the models of the edges.
-    clients: int32[E], their clients.
-    rank: int32[N]; a client takes the model of the smallest that asks.
-    likes: int32[E], distinct and >= 0, how much models like clients.
+    models: int32[E], models of the edges.
+    clients: int32[E], clients of the edges.
+    rank: int32[N]; a client takes the asking model of smallest rank.
+    likes: int32[E], distinct and >= 0, preference of the model for the client.
     num_clients: C.
   """
   num_models = rank.shape[0]
@@ -103,10 +103,10 @@ def _by_asking(models, clients, rank, likes, num_clients: int):
 def _augmented(models, clients, rank, owners):
   """Returns a maximum matching, from a matching `owners` int32[C] by client.
 
-  Alternating trees grow from all free clients at once, over edges and back
-  along matched pairs. They have no model in common, so that one path of each
-  that ends at a free model can be flipped at the same time. When no tree has
-  one, there is no augmenting path (Berge).
+  Alternating trees grow from all free clients at once, along edges to models
+  and back along matched pairs. Trees share no model, so one path of each tree
+  that ends at a free model can be flipped at the same time. If no tree has one,
+  there is no augmenting path (Berge).
   """
   num_models, num_clients = rank.shape[0], owners.shape[0]
 
@@ -148,7 +148,7 @@ def _grow(models, clients, owners, num_models: int):
         clients, -1,
     )
     via = tf.math.unsorted_segment_max(reaches, models, num_models)
-    # Not reached: -1, and the smallest integer for a model without an edge.
+    # Not reached: -1, or the smallest integer for a model without an edge.
     is_new = via >= 0
     parent = tf.where(is_new, via, parent)
     hosted = tf.maximum(owners, 0)
@@ -174,8 +174,8 @@ def _flip(parent, owners, ends):
   """Flips the paths that end at the free models `ends` int32[P]."""
 
   def step(current, owners):
-    # The model moves to the client that it was reached from, which leaves the
-    # one that it had; a root had none.
+    # The model moves to the client from which it was reached, and leaves its
+    # previous one; a root had none.
     hosts = tf.gather(parent, current)
     had = tf.gather(owners, hosts)
     owners = tf.tensor_scatter_nd_update(owners, hosts[:, None], current)

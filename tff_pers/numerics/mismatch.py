@@ -1,4 +1,4 @@
-"""How far router-weighted averages are from those of the true clusters.
+"""Distance of router-weighted averages from those of the true clusters.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
     FLoRAL, Section 4 (aggregation mismatch, Lemma 15).
@@ -30,7 +30,7 @@ def aggregation_mismatch(
   Args:
     num_examples: n_k, floats [K].
     routers: Learned pi_k, floats [K, C].
-    true_routers: The same of the true clusters.
+    true_routers: Routers of the true clusters, floats [K, C].
   """
   difference = cluster_shares(num_examples, routers) - cluster_shares(
       num_examples, true_routers
@@ -50,8 +50,8 @@ def gradient_error_bound(
   Args:
     num_examples: n_k, floats [K].
     routers: Learned pi_k, floats [K, C].
-    true_routers: The same of the true clusters.
-    noise: sigma^2, bound of E||g_k - grad f_c||^2 inside a cluster.
+    true_routers: Routers of the true clusters, floats [K, C].
+    noise: sigma^2, bound of E||g_k - grad f_c||^2 within a cluster.
     largest: G^2, bound of E||g_k||^2.
   """
   shares = cluster_shares(num_examples, true_routers)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from tff_pers.numerics import simplex
 
-# Keeps lambda > 0 where the estimated variance is 0, e.g. at a model that fits
+# Keeps lambda > 0 if the estimated variance is 0, e.g. for a model that fits
 # all examples.
 _TINY = 1e-30
 
@@ -61,8 +61,8 @@ def water_filling(
   num_active = tf.reduce_sum(tf.cast(active, tf.int32), axis=-1, keepdims=True)
   level = tf.gather(nu, num_active - 1, axis=-1, batch_dims=c.shape.rank - 1)
   alpha = n * tf.maximum(level - c, 0) / two_lambda
-  # Dividing by the sum corrects rounding errors, which are large where lambda
-  # is small, because `level - c` cancels there.
+  # Dividing by the sum corrects rounding errors, which are large for small
+  # lambda, because `level - c` cancels there.
   return alpha / tf.reduce_sum(alpha, axis=-1, keepdims=True)
 
 
@@ -142,8 +142,8 @@ def sparse_rows(alpha: tf.Tensor, owners: tf.Tensor, num_nonzeros: int) -> Any:
     `(columns int32[M, k], values float64[M, k])`.
   """
   own = tf.one_hot(owners, tf.shape(alpha)[1], dtype=alpha.dtype)
-  # Entries are at most 1: with 1 added, the own one is among the largest. One
-  # of 0 would leave nothing to divide by if it alone were kept.
+  # Entries are at most 1: with 1 added, the own entry is among the largest. An
+  # own entry of 0 would leave nothing to divide by if it alone were kept.
   own = tf.where(alpha > 0, own, tf.zeros_like(own))
   _, columns = tf.math.top_k(alpha + own, num_nonzeros)
   values = tf.gather(alpha, columns, axis=1, batch_dims=1)

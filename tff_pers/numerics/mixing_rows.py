@@ -1,9 +1,9 @@
-"""Mixing weights A: row i is client i's mixture of everybody's losses.
+"""Mixing weights A: row i is client i's mixture of all clients' losses.
 
 Dense, they are float32[N, N]; sparse, <columns int32[N, k], values float32[N,
-k]>, for more clients than a table of all pairs has room for. With a model per
-cluster of clients they are dense rows of the C models, float32[C, N].
-Sparse rows are ours: PERM's paper leaves N x N as open.
+k]>, for more clients than a dense table can hold. With a model per cluster of
+clients they are dense rows of the C models, float32[C, N]. Sparse rows are
+ours: PERM's paper leaves the cost of N x N open.
 """
 
 import collections
@@ -16,12 +16,12 @@ from tff_pers.numerics import mixing
 
 
 class MixingRows:
-  """Reads A, whether it is dense or sparse.
+  """Reads A, dense or sparse.
 
   Attributes:
-    values: float32[N, K], what is kept of the rows, K = N or k.
-    clients: int32[N, K], whose weights these are.
-    num_models: How many rows there are, N or C.
+    values: float32[N, K], the stored entries of rows, K = N or k.
+    clients: int32[N, K], the clients of these entries.
+    num_models: Number of rows, N or C.
     num_clients: N.
   """
 
@@ -77,14 +77,14 @@ class MixingRows:
     )
 
   def looked_up(self, clients: tf.Tensor, visits: tf.Tensor) -> tf.Tensor:
-    """Returns what `visits` has for the clients of these rows, int32[N, K].
+    """Returns `visits` for the clients of these rows, int32[N, K].
 
     Args:
-      clients: int32[N, K], those of rows at some time.
-      visits: int32[N, K], a number for each; for clients that are not among
-        them it is 0.
+      clients: int32[N, K], clients of rows at an earlier time.
+      visits: int32[N, K], a number for each; it is 0 for clients that are not
+        among them.
     """
-    if self._is_dense:  # Column c is client c, then as now.
+    if self._is_dense:  # Column c is client c at all times.
       return visits
     order = tf.argsort(clients, axis=1, stable=True)
     sorted_clients = tf.gather(clients, order, batch_dims=1)
@@ -99,7 +99,7 @@ class MixingRows:
 
 
 def identity(num_clients: int, num_nonzeros: int = 0) -> Any:
-  """Returns A = I, every client by itself.
+  """Returns A = I: every client learns only from itself.
 
   Args:
     num_clients: N.
@@ -119,11 +119,11 @@ def uniform(num_models: int, num_clients: int) -> Any:
 
 
 def kept(alpha: Any, owners: tf.Tensor, num_nonzeros: int = 0) -> Any:
-  """Returns rows in the form that they are stored in.
+  """Returns rows in the form in which they are stored.
 
   Args:
     alpha: Rows on the simplex, floats [M, N].
-    owners: int32[M], whose they are.
+    owners: int32[M], the owners of the rows.
     num_nonzeros: k of sparse rows, renormalized, with the own entry; 0: dense.
   """
   if not num_nonzeros:

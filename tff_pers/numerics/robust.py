@@ -1,6 +1,6 @@
 """Robust rules as functions of the stacked messages, float[n, d].
 
-What is done to messages before a rule combines them is here as well.
+Preparations of messages before a rule combines them are here as well.
 
 Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent
     Blanchard, El Mhamdi, Guerraoui, Stainer. NeurIPS 2017 (Krum).
@@ -23,8 +23,8 @@ import tensorflow as tf
 from tff_pers.numerics import distances
 from tff_pers.numerics import sorting
 
-# Of the largest number: what a square may be, so that sums and differences of
-# messages, and their squares, do not overflow either.
+# Largest square, relative to the largest number, so that sums and differences
+# of messages, and their squares, do not overflow.
 _SHARE = 1e-6
 
 
@@ -40,7 +40,7 @@ def mean(x: tf.Tensor) -> tf.Tensor:
 def median(x: tf.Tensor) -> tf.Tensor:
   """Returns the median of every column, float[d].
 
-  For even n it is the mean of the two in the middle.
+  For even n it is the mean of the two middle values.
 
   Args:
     x: float[n, d], n >= 1.
@@ -56,8 +56,8 @@ def trimmed_mean(x: tf.Tensor, num_trimmed: Any) -> tf.Tensor:
 
   Args:
     x: float[n, d].
-    num_trimmed: b, an integer with n > 2 b: so many of the largest and of the
-      smallest numbers are left out.
+    num_trimmed: b, an integer with n > 2 b: as many largest and smallest
+      numbers are left out.
   """
   n = _number(x)
   return sorting.reduce_sorted(
@@ -80,8 +80,8 @@ def geometric_median(
     passes: T >= 0.
     start: The first z, float[d]; None: the coordinate-wise median.
     smoothing: nu > 0; None: 1e-6 (float32: 1e-4) of the median distance to z,
-      so that scale does not matter. A fixed nu makes a mean of messages that
-      are closer than that.
+      so that scale does not matter. A fixed nu gives the mean of messages that
+      are closer than nu.
 
   Returns:
     float[d].
@@ -93,7 +93,7 @@ def geometric_median(
     nu = smoothing
     if nu is None:
       nu = share * _median_of(distance)
-    # 0 / 0 where more than half of the messages are z: z is the median then.
+    # 0 / 0 if more than half of the messages equal z: then z is the median.
     nearest = tf.maximum(distance, tf.maximum(_as(nu, x), _tiny(x)))
     weights = 1 / nearest
     weights /= tf.reduce_sum(weights)
@@ -105,7 +105,7 @@ def centered_clipping(
     x: tf.Tensor, *, steps: int = 3, start: Any = None,
     radius: Optional[float] = None,
 ) -> tf.Tensor:
-  """Moves v by the mean of what is left of the differences when clipped.
+  """Moves v by the mean of the clipped differences.
 
     v <- v + (1/n) sum_i (x_i - v) min(1, r / ||x_i - v||)
 
@@ -113,7 +113,7 @@ def centered_clipping(
     x: float[n, d], n >= 1.
     steps: l >= 0.
     start: The first v, float[d]; None: the coordinate-wise median.
-    radius: r > 0; None: the median distance to v, anew in every step.
+    radius: r > 0; None: the median distance to v, recomputed in every step.
 
   Returns:
     float[d].
@@ -122,8 +122,8 @@ def centered_clipping(
   for _ in range(steps):
     distance = _distances(x, v)
     r = _median_of(distance) if radius is None else _as(radius, x)
-    # 1 at distance 0. With r = 0 more than half of the messages are v, and v
-    # stays where it is.
+    # 1 at distance 0. With r = 0 more than half of the messages equal v, and v
+    # does not move.
     factors = tf.minimum(
         tf.ones_like(distance), r / tf.maximum(distance, _tiny(x))
     )
@@ -136,9 +136,9 @@ def centered_clipping(
 
 def squared_distances(x: tf.Tensor) -> tf.Tensor:
   """Returns ||x_i - x_j||^2, float[n, n], through one matrix product."""
-  # From a centre that no few messages move: with the mean, or with a message
-  # that is chosen by its distance from it, one message that is far away drowns
-  # the distances of all others in its rounding.
+  # Centered at a point that few messages cannot move: if it were the mean, or a
+  # message chosen by its distance from the mean, one far message would drown
+  # the distances of all others in its rounding error.
   return distances.gram_distances(x - median(x))
 
 
@@ -158,7 +158,7 @@ def krum_scores(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
 def krum(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
   """Returns the row of the smallest score, float[d]; see `krum_scores`.
 
-  Of equal scores that of the smaller index.
+  Of equal scores, the smaller index is taken.
 
   Args:
     x: float[n, d], n > f + 2.
@@ -173,7 +173,7 @@ def multi_krum(x: tf.Tensor, num_byzantine: Any, num_best: Any) -> tf.Tensor:
   Args:
     x: float[n, d].
     num_byzantine: f.
-    num_best: m in 1..n, how many.
+    num_best: m in 1..n, number of averaged rows.
   """
   order = tf.argsort(krum_scores(x, num_byzantine), stable=True)
   return tf.reduce_mean(tf.gather(x, order[:num_best]), axis=0)
@@ -185,7 +185,7 @@ def bucketing(x: tf.Tensor, size: int, key: tf.Tensor) -> tf.Tensor:
   Args:
     x: float[n, d], n >= 1.
     size: s >= 1, messages per bucket; the last one may hold fewer.
-    key: int64[2], of the permutation.
+    key: int64[2], key of the permutation.
   """
   n = tf.shape(x)[0]
   order = tf.argsort(tf.random.stateless_uniform([n], key, dtype=tf.float64))
@@ -195,8 +195,8 @@ def bucketing(x: tf.Tensor, size: int, key: tf.Tensor) -> tf.Tensor:
 def nearest_neighbour_mixing(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
   """Returns the means of the n - f nearest messages of each, float[n, d].
 
-  A message is one of its own nearest; of equal distances those of smaller
-  indices are nearer.
+  A message is one of its own nearest; of equal distances, smaller indices count
+  as nearer.
 
   Args:
     x: float[n, d].
@@ -206,7 +206,7 @@ def nearest_neighbour_mixing(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
   squared = squared_distances(x)
   count = n - num_byzantine
   nearest = tf.argsort(squared, axis=1, stable=True)[:, :count]
-  # A product with the table of who is mixed, in the place of [n, n - f, d].
+  # A product with the selection matrix avoids a tensor [n, n - f, d].
   chosen = tf.reduce_sum(tf.one_hot(nearest, n, dtype=x.dtype), axis=1)
   return tf.matmul(chosen, x) / tf.cast(count, x.dtype)
 
@@ -251,11 +251,11 @@ def adaptive_norm(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
 
 
 def are_finite(x: tf.Tensor) -> tf.Tensor:
-  """Returns whether rules can calculate with a row, bool[n].
+  """Returns whether rules can calculate with each row, bool[n].
 
-  That is with rows without NaN and infinities whose norm is not beyond all
-  measure either: below 1.8e16 in float32, below 1.3e151 in float64. A finite
-  message above that would make NaN of the mean of a bucket or a distance.
+  That is, rows without NaN and infinity whose norm is below 1.8e16 in float32,
+  below 1.3e151 in float64. A larger finite message could turn the mean of a
+  bucket, or a distance, into NaN.
 
   Args:
     x: float[n, d].
@@ -264,21 +264,21 @@ def are_finite(x: tf.Tensor) -> tf.Tensor:
 
 
 def _squared_norms(x: tf.Tensor) -> tf.Tensor:
-  """Returns ||x_i||^2 of x, float[n, d], float[n]; inf where it overflows."""
-  # A product of each row with itself, in the place of a matrix of squares.
+  """Returns ||x_i||^2 for x, float[n, d], as float[n]; inf on overflow."""
+  # A product of each row with itself avoids a matrix of squares.
   return tf.matmul(x[:, None, :], x[:, :, None])[:, 0, 0]
 
 
 def _distances(x: tf.Tensor, z: tf.Tensor) -> tf.Tensor:
-  """Returns ||x_i - z||, float[n], of x, float[n, d], and z, float[d]."""
-  # Half the time of `_squared_norms` of the differences, which are a matrix of
-  # their own here in any case.
+  """Returns ||x_i - z||, float[n], for x, float[n, d], and z, float[d]."""
+  # Takes half the time of `_squared_norms` of the differences, which are a new
+  # matrix here in any case.
   return tf.sqrt(tf.reduce_sum(tf.math.squared_difference(x, z), axis=1))
 
 
 def _median_of(numbers: tf.Tensor) -> tf.Tensor:
   """Returns the median of float[n], a scalar."""
-  # So few numbers need no network, which would be in the graph of every pass.
+  # So few numbers need no network, which would enlarge the graph per pass.
   n = tf.shape(numbers)[0]
   ordered = tf.sort(numbers)
   return (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
@@ -291,10 +291,10 @@ def _as(number, x):
 
 
 def _tiny(x):
-  """Returns the smallest distance that is told from 0."""
+  """Returns the smallest distance that is distinguished from 0."""
   return tf.constant(1e-30, x.dtype)
 
 
 def _number(x):
-  """Returns n, an int where it is known."""
+  """Returns n, an int if it is known."""
   return x.shape[0] or tf.shape(x)[0]

@@ -1,4 +1,4 @@
-"""Who hosts whose model: shuffling schedules; see also `matching`."""
+"""Shuffling schedules of models over hosts; see also `matching`."""
 
 import tensorflow as tf
 
@@ -14,7 +14,7 @@ def permutation(
     seed: Integer scalar, the run's seed.
     epoch: Integer scalar >= 0.
     num_clients: N.
-    use: Keeps this draw apart from others of the same seed.
+    use: Separates this draw from others of the same seed.
 
   Returns:
     int32[N].
@@ -47,7 +47,7 @@ def hosts(
 
 
 def owners(hosts_of_models: tf.Tensor, num_clients: int) -> tf.Tensor:
-  """Inverts `hosts`: the model that each client hosts, -1 for none; and back.
+  """Inverts `hosts`: returns the model at each client, -1: none; or back.
 
   Args:
     hosts_of_models: int32[N], client hosting model i, -1 if none.
@@ -56,7 +56,7 @@ def owners(hosts_of_models: tf.Tensor, num_clients: int) -> tf.Tensor:
   Returns:
     int32[N], indexed by the client.
   """
-  # Models without a host are left out: -1 is no index to scatter to.
+  # Models without a host are left out: -1 is not an index to scatter to.
   visited = tf.where(hosts_of_models >= 0)[:, 0]
   return tf.tensor_scatter_nd_update(
       tf.fill([num_clients], -1),

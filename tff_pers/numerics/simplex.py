@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-_NUM_STEPS = 300  # Towards the nearest combination.
+_NUM_STEPS = 300  # Of `nearest_combination`.
 
 
 def project(v: tf.Tensor) -> tf.Tensor:
@@ -20,8 +20,8 @@ def project(v: tf.Tensor) -> tf.Tensor:
   u = tf.sort(v, axis=-1, direction='DESCENDING')
   k = tf.range(1, tf.shape(v)[-1] + 1)
   thetas = (tf.cumsum(u, axis=-1) - 1) / tf.cast(k, v.dtype)
-  # u_k > theta_k holds for the first rho entries and no others, so counting
-  # them gives the largest k.
+  # u_k > theta_k holds for exactly the first rho entries, so counting them
+  # gives the largest k.
   rho = tf.reduce_sum(tf.cast(u > thetas, tf.int32), axis=-1, keepdims=True)
   theta = tf.gather(
       thetas, rho - 1, axis=-1, batch_dims=v.shape.rank - 1

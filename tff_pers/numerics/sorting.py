@@ -1,8 +1,8 @@
-"""Columns sorted by a network of minima and maxima.
+"""Sorts columns by a network of minima and maxima.
 
 TensorFlow sorts along the last axis, row by row, which for many short columns
 takes many times as long as this: a network compares whole rows with each other,
-the same operations for all columns, whatever their numbers.
+the same operations for all columns, independent of their values.
 
 Sorting Networks and Their Applications
     Batcher. AFIPS 1968. The comparisons are those of merge exchange (Knuth, The
@@ -13,16 +13,16 @@ from typing import Callable
 
 import tensorflow as tf
 
-# Below this many numbers TensorFlow's sort is done before a network has begun.
+# For fewer numbers TensorFlow's sort is faster than a network.
 _SMALL = 2**16
-# Most rows whose network is written out in the graph, which takes seconds to
-# trace; the loop over comparisons, for more rows or an unknown number of them,
-# takes up to twice as long to run.
+# Largest number of rows whose network is unrolled in the graph, which takes
+# seconds to trace; the loop over comparisons, for more rows or an unknown
+# number, takes up to twice as long to run.
 _WRITTEN_OUT = 128
-# Columns that are sorted together: rows of so many fit in a cache, and keep the
-# loop from being mostly overhead.
+# Number of columns that are sorted together: their rows fit into a cache, and
+# the overhead of the loop stays small.
 _BLOCK, _LOOP_BLOCK = 16384, 65536
-# Comparisons in one turn of the loop, whose own cost they share.
+# Comparisons per iteration of the loop, to share its overhead.
 _TURN = 8
 
 # (first, last + 1) -> float[last + 1 - first, b]: sorted rows of a block.
@@ -67,7 +67,7 @@ def _by_blocks(x, size: int, reduce, sort) -> tf.Tensor:
   parts = tf.TensorArray(
       x.dtype, num_blocks, infer_shape=False, element_shape=[None]
   )
-  # One block at a time, or they would drive each other out of the cache.
+  # One block at a time, so that blocks do not compete for the cache.
   _, parts = tf.while_loop(
       lambda i, done: i < num_blocks, one, (tf.constant(0), parts),
       parallel_iterations=1,
@@ -85,7 +85,7 @@ def _written_out(block) -> Rows:
 
   def ordered(first, stop):
     if isinstance(first, int) and isinstance(stop, int):
-      return tf.stack(rows[first:stop])  # TensorFlow leaves out the others.
+      return tf.stack(rows[first:stop])  # TensorFlow prunes the others.
     return tf.stack(rows)[first:stop]
 
   return ordered
@@ -116,7 +116,7 @@ def _loop(block, pairs) -> Rows:
       infer_shape=False, element_shape=[None],
   ).unstack(block)
 
-  # A row that is compared with itself stays as it is.
+  # A row that is compared with itself is unchanged.
   missing = -tf.shape(pairs)[0] % _TURN
   turns = tf.reshape(
       tf.concat([pairs, tf.zeros([missing, 2], tf.int32)], axis=0),
@@ -138,7 +138,7 @@ def _loop(block, pairs) -> Rows:
 
 
 def _comparisons(n):
-  """Returns what `_pairs` yields as int32[m, 2], for a number n of run time."""
+  """Returns the pairs of `_pairs` as int32[m, 2], for n known at run time."""
   _, top = tf.while_loop(
       lambda n, top: 2 * top < n, lambda n, top: (n, 2 * top),
       (n, tf.constant(1)),

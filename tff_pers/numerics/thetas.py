@@ -6,7 +6,7 @@ multiplies the error along an eigenvector of its Hessian by
   q(s) = sum_k theta_k (1 - s)^(k-1),   s = gamma (lambda + alpha)     (Lemma 9)
 
 (times the eigenvalue lambda). For s < 1, where the theory holds, q is positive
-and falls in s. Logarithms are what frontiers need: with K = 10^6 the power
+and decreases in s. Frontiers need logarithms, because with K = 10^6 the power
 itself underflows.
 
 Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
@@ -22,7 +22,7 @@ from scipy import optimize
 
 @dataclasses.dataclass(frozen=True)
 class FirstGradients:
-  """Theta_{1:K}: all K gradients, as FedAvg, FedProx, Reptile send them."""
+  """Theta_{1:K}: all K gradients, as in FedAvg, FedProx, Reptile."""
 
   num_steps: int
 
@@ -35,10 +35,10 @@ class FirstGradients:
     return (1.0,) * self.num_steps
 
   def q(self, s: Any) -> Any:
-    """Returns q(s) = (1 - (1 - s)^K) / s, and K where s is 0."""
+    """Returns q(s) = (1 - (1 - s)^K) / s, and K if s is 0."""
     s = np.asarray(s, np.float64)
     num_steps = float(self.num_steps)  # NumPy has no integers beyond 2^64.
-    # Without the cancellation of 1 - (1 - s)^K at small s; beyond 1 there is no
+    # Avoids the cancellation of 1 - (1 - s)^K at small s; beyond 1 there is no
     # logarithm, and no cancellation either.
     inside = np.minimum(s, 0.5)
     lost = np.where(
@@ -54,14 +54,14 @@ class FirstGradients:
   def turning_points(
       self, low: Any, high: Any, gamma: Any, alpha: Any
   ) -> Sequence[float]:
-    """Returns where lambda q may turn: nowhere, it rises (Lemma 3)."""
-    del low, high, gamma, alpha  # Any.
+    """Returns turning points of lambda q: none, it increases (Lemma 3)."""
+    del low, high, gamma, alpha  # Unused.
     return ()
 
 
 @dataclasses.dataclass(frozen=True)
 class LastGradient:
-  """Theta_K: the K-th gradient alone, as FOMAML sends it."""
+  """Theta_K: only the K-th gradient, as in FOMAML."""
 
   num_steps: int
 
@@ -96,8 +96,8 @@ class Gradients:
   """Any Theta: finite weights >= 0, one of them > 0.
 
   Attributes:
-    theta: The weights; zeros at the end are left out, because nobody computes
-      those gradients.
+    theta: The weights; zeros at the end are dropped, because those gradients
+      are not computed.
   """
 
   theta: tuple[float, ...]
@@ -110,15 +110,15 @@ class Gradients:
       )
     if not np.any(theta > 0):
       raise ValueError(
-          '`theta` must have a weight > 0, because nothing would be sent'
-          f' otherwise, found {self.theta}.'
+          '`theta` must have a weight > 0, because otherwise nothing would be'
+          f' sent, found {self.theta}.'
       )
     kept = np.trim_zeros(theta, 'b')
     object.__setattr__(self, 'theta', tuple(kept.tolist()))
 
   @property
   def num_steps(self) -> int:
-    """K(Theta), how many gradients are computed."""
+    """K(Theta), the number of computed gradients."""
     return len(self.theta)
 
   def q(self, s: Any) -> Any:
@@ -133,9 +133,10 @@ class Gradients:
   def turning_points(
       self, low: Any, high: Any, gamma: Any, alpha: Any
   ) -> Sequence[float]:
-    """Returns where lambda q is largest and smallest in [low, high].
+    """Returns the positions of the extrema of lambda q in [low, high].
 
-    Searched on a grid, then refined: a sum of powers may turn several times.
+    Found on a grid, then refined, because a sum of powers may turn several
+    times.
     """
     if low == high:
       return ()
@@ -160,7 +161,7 @@ def maml(num_adaptation_steps: int) -> LastGradient:
 
   Args:
     num_adaptation_steps: J, steps before the gradient of the query. The K of
-      FOMAML's Theta_K counts the query's gradient: J steps are Theta_{J+1}.
+      FOMAML's Theta_K includes the query's gradient: J steps are Theta_{J+1}.
   """
   return LastGradient(2 * num_adaptation_steps + 1)
 

@@ -1,4 +1,4 @@
-"""What a method or a task promises, as tests that one import brings.
+"""Contracts of methods and tasks, as tests added by one import.
 
     # tests/contracts_test.py of your package
     from tff_pers.testing.contracts import *
@@ -9,14 +9,15 @@
     TASKS = ('moons',)
 
 pytest then runs every battery on these. METHODS may be a mapping to values of
-hyperparameters, where the defaults do not show a method in three rounds of
-three steps: `{'perm': dict(warmup_rounds=1)}`. Either may be left out.
+hyperparameters, for methods that need other values than the defaults to be
+visible in three rounds of three steps: `{'perm': dict(warmup_rounds=1)}`.
+Either may be left out.
 
-A method is tested on a tiny task: types, what travels, seeds, resuming, order,
-padding, NaN, clients without examples, a loss that falls, partial cohorts,
-Byzantine clients, the space of hyperparameters. A task: that it is what it
-declares, its data, seeds, splits, that each of METHODS is built on it or
-refused with a sentence, and that FedAvg trains on it.
+A method is tested on a tiny task: types, messages, seeds, resuming, order,
+padding, NaN, clients without examples, a decreasing loss, partial cohorts,
+Byzantine clients, the hyperparameter space. A task: that it matches its
+declaration, its data, seeds, splits, that each of METHODS is built on it or
+refused in one sentence, and that FedAvg trains on it.
 """
 
 from typing import Iterator
@@ -33,7 +34,7 @@ from tff_pers.testing.task_contract import *
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-  """Gives a test its methods and tasks; pytest finds it by its name."""
+  """Parametrizes tests by methods and tasks; pytest finds it by name."""
   methods = getattr(metafunc.module, 'METHODS', ())
   tasks = getattr(metafunc.module, 'TASKS', ())
   names = set(metafunc.fixturenames)
@@ -47,7 +48,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope='module', autouse=True)
 def fused_runtime() -> Iterator[None]:
-  """Tests of a module run in this process; no worker is left behind."""
+  """Runs the tests of a module in this process, without a worker."""
   with fused.use(strategy='loop'):
     yield
   native.stop()

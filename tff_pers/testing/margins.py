@@ -1,23 +1,23 @@
-"""How far the class of an example is from being decided by the last bits.
+"""Margins that keep predicted classes independent of the last bits.
 
-Where two classes are equally likely, the order of a sum decides which of them
-wins, and with it an accuracy.  That order differs between runtimes, graphs and
-CPUs.  A test that compares accuracies therefore needs a problem that keeps a
-margin: in every run, at every model, the two largest logits of every example
-are at least that far apart.  A problem states its margin and reports `is_close`
-as a metric of its models, so that the runs themselves are what is checked.
+If two classes are equally likely, the order of a sum decides which of them
+wins, and thus an accuracy. That order differs between runtimes, graphs and
+CPUs. A test that compares accuracies therefore needs a problem with a margin:
+in every run, for every model, the two largest logits of every example differ by
+at least the margin. A problem states its margin and reports `is_close` as a
+metric of its models, so that the runs themselves are checked.
 """
 
 import tensorflow as tf
 
 
 def is_close(logits: tf.Tensor, margin: float) -> tf.Tensor:
-  """Returns 1 where the two largest logits are nearly equal, otherwise 0.
+  """Returns 1 if the two largest logits are nearly equal, otherwise 0.
 
   Args:
-    logits: Scores of the classes, [batch, classes]; of two classes also the
-      second one's alone, [batch, 1], the first one's being 0.
-    margin: Logits that are at least this far apart are not close.
+    logits: Scores of the classes, [batch, classes]; for two classes also only
+      the second one's, [batch, 1], with the first one's 0.
+    margin: Logits that differ by at least this are not close.
 
   Returns:
     Zeros and ones, [batch], of the same dtype; a row of NaN is close.

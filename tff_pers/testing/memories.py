@@ -1,9 +1,9 @@
-"""Where the tensors of a traced function would lie on a GPU; none is needed.
+"""Finds where tensors of a traced function would be on a GPU; needs no GPU.
 
-TensorFlow's registry of kernels knows which operations a GPU has, and which of
-their tensors it keeps in the memory of the host. The graph is taken as
-TensorFlow runs it: functions inlined, control flow as switches and merges,
-constants folded. How often a loop runs is not known.
+TensorFlow's registry of kernels states which operations a GPU has, and which of
+their tensors stay in host memory. The graph is as TensorFlow runs it: functions
+inlined, control flow as switches and merges, constants folded. The number of
+iterations of loops is unknown.
 """
 
 import collections
@@ -18,24 +18,24 @@ from tensorflow.python.framework import kernels
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.grappler import tf_optimizer
 
-# A handle is no tensor that moves.
+# Types of handles, which are not tensors that move.
 _RESOURCE = tf.resource.as_datatype_enum
 _STRING = tf.string.as_datatype_enum
-# What calls become, and where nodes meet that only wait for each other.
+# Nodes that replace calls, or only synchronize other nodes.
 _NOTHING = ('NoOp', 'Placeholder', '_Arg', '_Retval')
 
 
 @dataclasses.dataclass
 class Moves:
-  """How tensors go between the memories of the host and the device.
+  """Moves of tensors between host and device memory.
 
   Attributes:
-    up: Tensors of the graph that go to the device; those of a loop's body once.
-    down: Tensors that go to the host.
-    without_kernel: How often operations come that a GPU has no kernel of, by
-      name and types: they run on the host though nobody placed them there.
-    arguments_up: Numbers of the function's arguments that wait on the host and
-      go up in every call.
+    up: Tensors of the graph that move to the device; those of a loop body once.
+    down: Tensors that move to the host.
+    without_kernel: Counts of operations without a GPU kernel, by name and
+      types: they run on the host although they were not placed there.
+    arguments_up: Numbers of the function's arguments that stay on the host and
+      move to the device in every call.
   """
 
   up: int = 0
@@ -51,7 +51,8 @@ def count(function: Any, device: str) -> Moves:
 
   Args:
     function: A `ConcreteFunction`.
-    device: The end of the name of the device that is, or plays, the GPU.
+    device: The end of the name of the device that is, or stands in for, the
+    GPU.
   """
   nodes = {node.name: node for node in _optimized(function).node}
   arguments = {t.op.name: k for k, t in enumerate(function.inputs)}
@@ -60,7 +61,7 @@ def count(function: Any, device: str) -> Moves:
   for name, node in nodes.items():
     hosted = _kept_on_host(node, device)
     types = sorted({tf.as_dtype(dtype).name for _, dtype in _types(node)})
-    if hosted is None and types != ['int32']:  # Those lie on the host anyway.
+    if hosted is None and types != ['int32']:  # Those are on the host anyway.
       found.without_kernel[' '.join([node.op, *types])] += 1
     outputs[name] = _places(node, 'output_arg', hosted)
   moved = set()
@@ -91,7 +92,7 @@ def _optimized(function) -> Any:
   )
   config = config_pb2.ConfigProto()
   options = config.graph_options.rewrite_options
-  # What depends on the devices of this machine.
+  # Optimizations that depend on the devices of this machine.
   options.layout_optimizer = options.remapping = options.OFF
   options.memory_optimization = options.NO_MEM_OPT
   options.min_graph_nodes = -1
@@ -100,7 +101,7 @@ def _optimized(function) -> Any:
 
 
 def _kept_on_host(node, device: str) -> Optional[frozenset]:
-  """Returns the arguments of a node that are kept on the host.
+  """Returns the arguments of a node that stay on the host.
 
   Returns:
     None if the node is on the device, and there is no such kernel.

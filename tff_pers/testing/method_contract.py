@@ -1,6 +1,6 @@
-"""What every registered method promises, on one tiny task.
+"""Contract of every registered method, on one tiny task.
 
-Tests of the argument `case`, for pytest; see `contracts`.
+Tests with the argument `case`, for pytest; see `contracts`.
 """
 
 import dataclasses
@@ -51,10 +51,10 @@ def _members(structure_type, names):
 
 
 def test_only_what_the_method_declares_travels(case: rounds.Case) -> None:
-  """Baselines B6: neither a message nor an update holds more than declared."""
+  """Baselines B6: messages and updates hold no more than declared."""
   travels, parts = methods.get(case.name).travels, case.process.parts
   if travels is None:
-    assert parts is None  # A `next` of its own has tests of its own.
+    assert parts is None  # Methods with their own `next` have their own tests.
     return
   assert parts is not None
   message = parts.dispatch.type_signature.result.member
@@ -67,12 +67,12 @@ def test_only_what_the_method_declares_travels(case: rounds.Case) -> None:
   expected = _members(state_type, travels.up)
   sent = tff.structure.flatten(update)
   assert len(sent) == len(expected)
-  # A dimension may be unknown where clients send parts of different sizes.
+  # A dimension is unknown if clients send parts of different sizes.
   assert all(own.is_assignable_from(x) for own, x in zip(sent, expected))
 
 
 def test_weights_of_clients_act_as_declared(case: rounds.Case) -> None:
-  """Weights `examples` of unequal clients differ, or were not asked for."""
+  """Weights `examples` of unequal clients differ, or were not read."""
   weighs = methods.get(case.name).weighs_clients
   assert case.task.weighed == weighs
   if case.process.parts is None:
@@ -88,7 +88,7 @@ def test_weights_of_clients_act_as_declared(case: rounds.Case) -> None:
 
 
 def test_traffic_is_known_without_training(case: rounds.Case) -> None:
-  """What `cost` finds is what the first round reports, means over clients."""
+  """`cost` finds what the first round reports, means over clients."""
   before, data = case.snapshots[0], case.task.train
   _, metrics = rounds.play(case.process, before, range(len(data)), data)
   sent = np.mean(cost.traffic(case.process, case.task), axis=0)
@@ -98,7 +98,7 @@ def test_traffic_is_known_without_training(case: rounds.Case) -> None:
 
 
 def test_a_round_by_hand_is_next(case: rounds.Case) -> None:
-  """Dispatch, work, aggregate, apply: the same bits."""
+  """Dispatch, work, aggregate, apply give bit-identical results."""
   process, task, before = case.process, case.task, case.snapshots[1]
   if process.parts is None:
     return
@@ -119,7 +119,7 @@ def test_a_round_by_hand_is_next(case: rounds.Case) -> None:
 
 
 def test_client_model_is_of_the_deployed_type(case: rounds.Case) -> None:
-  """Its loss on test data is finite, too."""
+  """Its loss on test data is finite too."""
   process, after = case.process, case.snapshots[-1]
   result_type = process.client_model.type_signature.result
   assert process.deployed.weights_type.is_equivalent_to(result_type)
@@ -133,14 +133,14 @@ def test_client_model_is_of_the_deployed_type(case: rounds.Case) -> None:
 
 
 def test_state_starts_with_seed_and_counts_rounds(case: rounds.Case) -> None:
-  """`round` is 0, 1, 2, 3, and `seed` stays."""
+  """`round` is 0, 1, 2, 3, and `seed` does not change."""
   assert [s.state['round'] for s in case.snapshots] == [0, 1, 2, 3]
   assert [s.state['seed'] for s in case.snapshots] == [3, 3, 3, 3]
   assert case.process.initialize()['seed'] == 0
 
 
 def test_training_changes_what_clients_deploy(case: rounds.Case) -> None:
-  """After three rounds it is not what client 0 had at first."""
+  """After three rounds client 0 does not deploy its initial model."""
   process = case.process
   def deployed(snapshot, i):
     return tf.nest.flatten(
@@ -163,7 +163,7 @@ def test_order_of_the_cohort_is_irrelevant(case: rounds.Case) -> None:
 
 
 def test_same_seed_same_bits_other_seed_other_result(case: rounds.Case) -> None:
-  """Nothing is drawn but from the seed."""
+  """All draws come from the seed."""
   process, data = case.process, case.task.train
   again = rounds.train(process, data, seed=3)
   for a, b in zip(again, case.snapshots):
@@ -174,7 +174,7 @@ def test_same_seed_same_bits_other_seed_other_result(case: rounds.Case) -> None:
 
 
 def test_resumed_equals_uninterrupted(case: rounds.Case) -> None:
-  """Everything that counts is in the states, as plain arrays."""
+  """The states, as plain arrays, hold everything that is needed."""
   saved = case.snapshots[1]
   structure = (saved.state, saved.clients)
   file = io.BytesIO()
@@ -219,13 +219,13 @@ def test_padding_never_touches_a_result(case: rounds.Case) -> None:
 
 
 def test_nan_at_one_client_is_reported_and_dropped(case: rounds.Case) -> None:
-  """Its index is in `non_finite`; everybody else trains, to finite numbers."""
+  """Its index is in `non_finite`; all others train with finite results."""
   before, data = case.snapshots[2], list(case.task.train)
   data[2] = client_data.dense(
       2, np.full([7, 3], np.nan, np.float32), np.zeros([7], np.int32)
   )
   after, reported, losses = before, set(), []
-  for _ in range(4):  # Shuffling may leave a client out, but not for an epoch.
+  for _ in range(4):  # Shuffling leaves no client out for a whole epoch.
     after, metrics = rounds.play(case.process, after, range(4), data)
     reported |= set(metrics['non_finite'].tolist())
     losses.append(metrics['train_loss'])  # NaN if no visit had a weight.
@@ -238,7 +238,7 @@ def test_nan_at_one_client_is_reported_and_dropped(case: rounds.Case) -> None:
 
 
 def test_a_label_that_the_model_has_not_is_refused(case: rounds.Case) -> None:
-  """Before a round and an evaluation; in rows of padding it does not count."""
+  """Before a round and an evaluation; padding rows do not count."""
   before, data = case.snapshots[2], list(case.task.train)
   x, y = (data[1]['examples'][name] for name in ('x', 'y'))
   spoiled = np.where(np.arange(len(y)) == 4, 2, y).astype(np.int32)
@@ -266,7 +266,7 @@ def test_client_without_examples_harms_nothing(case: rounds.Case) -> None:
 
 
 def test_a_round_without_examples_changes_nothing(case: rounds.Case) -> None:
-  """But its number, and what shuffling notes of hosts and of who was there."""
+  """Except its number, and shuffling's record of hosts and participants."""
   before = case.snapshots[-1]
   empty = [dict(data, num_examples=np.int32(0)) for data in case.task.train]
   after, metrics = rounds.play(case.process, before, range(4), empty)
@@ -279,10 +279,10 @@ def test_a_round_without_examples_changes_nothing(case: rounds.Case) -> None:
 
 
 def test_training_lowers_every_clients_loss(case: rounds.Case) -> None:
-  """On what it trained on, after three rounds."""
+  """On training data, after three rounds."""
   task, process = case.task, case.process
   if process.deployed.holds:
-    pytest.skip('What clients deploy knows these examples by heart.')
+    pytest.skip('Deployed models store these examples.')
   first = case.snapshots[0].state
   start = rounds.Snapshot(
       first, {i: process.initialize_client(first, i) for i in range(4)}
@@ -298,12 +298,12 @@ def test_training_lowers_every_clients_loss(case: rounds.Case) -> None:
 
 
 def test_evaluation_is_finite_and_repeats(case: rounds.Case) -> None:
-  """An accuracy is a number of hits, and twice the same."""
+  """An accuracy is a number of hits, and equal in both evaluations."""
   first, again = (rounds.evaluate(case, case.snapshots[-1]) for _ in range(2))
   assert [r['num_examples'] for r in first] == [4, 3, 6, 5]
   for a, b in zip(first, again):
     assert np.isfinite(a['loss'])
-    # Of a few examples: a whole number of hits.
+    # With few examples the number of hits is an integer.
     hits = a['accuracy'] * a['num_examples']
     np.testing.assert_allclose(hits, np.round(hits), atol=1e-5)
     assert 0 <= a['accuracy'] <= 1
@@ -319,9 +319,9 @@ def test_accuracies_do_not_depend_on_the_last_bits(case: rounds.Case) -> None:
 def test_partial_cohorts(case: rounds.Case) -> None:
   """Cohorts of three, one and two; client 1 never takes part."""
   if 'full_participation' in methods.get(case.name).needs:
-    pytest.skip('This method needs everybody in every round.')
+    pytest.skip('This method needs all clients in every round.')
   task, process = case.task, case.process
-  if task.asked:  # Else the process is the same for every size of a cohort.
+  if task.asked:  # Otherwise the process is the same for every cohort size.
     task = tiny.task(clients_per_round=3)
     process = tiny.build(case.name, task, **case.values)
   snapshot = rounds.Snapshot(process.initialize_seeded(3), {})

@@ -1,6 +1,6 @@
-"""What a method promises beyond one run: it can be tuned, and be attacked.
+"""Contracts of methods beyond one run: tuning and attacks.
 
-Tests of the argument `method_name`, for pytest; see `contracts`.
+Tests with the argument `method_name`, for pytest; see `contracts`.
 """
 
 from typing import Any, Callable, Iterable, Sequence
@@ -17,7 +17,7 @@ from tff_pers.core import round_metrics
 from tff_pers.runtime import native
 from tff_pers.testing import tiny
 
-# Beyond this many dimensions ten trials would be lost.
+# With more dimensions, ten trials would be too few.
 _MOST_DIMENSIONS = 5
 _RATES = {'learning_rate', 'gamma'}
 _BYZANTINE = np.array([False, True, False, False])
@@ -38,7 +38,7 @@ def _bases(method):
 
 
 def _random(rng):
-  """Returns a draw of a sampler that knows nothing but the space."""
+  """Returns a sampler that draws uniformly from the space."""
   def draw(name, dimension):
     del name
     if isinstance(dimension, search_spaces.Choice):
@@ -52,7 +52,7 @@ def _random(rng):
 
 
 def _corner(end):
-  """Returns a draw of the lowest or highest value of every dimension."""
+  """Returns a sampler of the lowest or highest value of each dimension."""
   def draw(name, dimension):
     del name
     if isinstance(dimension, search_spaces.Choice):
@@ -64,13 +64,13 @@ def _corner(end):
 def check_space(
     space: search_spaces.Space, draws: Iterable[Callable[..., Any]]
 ) -> None:
-  """Asserts what every sample of a space must be."""
+  """Asserts that a sample of a space is valid."""
   default = space.kind()
   specs = hp.specs(space.kind)
   seen: dict[str, Any] = {}
   for draw in draws:
     sample = space.sample(draw)
-    # As the programs do it: what suits the task is dropped if it is idle.
+    # As programs do: task settings are dropped if they have no effect.
     others = hp.without_idle(
         space.kind,
         {n: v for n, v in space.base.items() if v != specs[n].default}, sample,
@@ -84,7 +84,7 @@ def check_space(
       text = search_spaces.as_options({name: value})[name]
       assert hp.parse(specs[name], text) == value, (name, text)
       seen.setdefault(name, set()).add(value)
-  # Every dimension is drawn now and then, and has something to choose from.
+  # Every dimension is drawn sometimes, and has several values.
   assert seen.keys() == space.dimensions.keys()
   assert all(len(values) > 1 for values in seen.values()), seen
 
@@ -102,8 +102,8 @@ def test_a_space_is_small_and_has_a_rate(method_name: str) -> None:
   space = search_spaces.of(methods.get(method_name).hyperparameters())
   assert 1 <= len(space.dimensions) <= _MOST_DIMENSIONS
   assert _RATES & space.dimensions.keys()
-  # The defaults are a point of the space, but for numbers of clusters, 0 asks
-  # the task, and the step of asynchronous FFGG, which asks the events.
+  # The defaults are in the space, except for numbers of clusters (0 asks the
+  # task) and the step of asynchronous FFGG (which asks the events).
   missing = space.dimensions.keys() - space.defaults.keys()
   assert missing <= {'num_models', 'num_adaptors'} | (
       {'server_learning_rate'} if method_name == 'async_ffgg' else set()
@@ -113,7 +113,7 @@ def test_a_space_is_small_and_has_a_rate(method_name: str) -> None:
 def first_round(
     process: process_lib.PersonalizedProcess, data: Sequence[Any]
 ) -> Any:
-  """Returns the output of the first round with everybody."""
+  """Returns the output of the first round with all clients."""
   state = process.initialize_seeded(3)
   clients = [process.initialize_client(state, i) for i in range(len(data))]
   return process.next(state, clients, data)
@@ -122,8 +122,8 @@ def first_round(
 def test_training_loss_is_that_of_the_honest_clients(method_name: str) -> None:
   """It does not move when the Byzantine client trains on other examples.
 
-  Its labels become all the same: opposite ones would give the same loss, since
-  the first model is 0.
+  All its labels become the same; opposite labels would give the same loss,
+  because the first model is 0.
   """
   task = tiny.task()
   other = list(task.train)
@@ -132,12 +132,12 @@ def test_training_loss_is_that_of_the_honest_clients(method_name: str) -> None:
   other[1]['examples']['y'][:] = 1
   with round_metrics.leaving_out(_BYZANTINE):
     process = tiny.build(method_name, task)
-  # Processes run one round, which does not pay for fusing them.
+  # Each process runs one round, for which fusing does not pay.
   with native.use():
     outputs = [first_round(process, data) for data in (task.train, other)]
   losses = [float(output['metrics']['train_loss']) for output in outputs]
   assert np.isfinite(losses[0]) and losses[0] == losses[1]
-  # It does train, as everybody.
+  # It does train, as all clients do.
   leaves = [
       tf.nest.flatten((output['state'], output['client_states']))
       for output in outputs

@@ -1,4 +1,4 @@
-"""Rounds of a method on the tiny task, for tests of what it promises."""
+"""Rounds of a method on the tiny task, for contract tests."""
 
 import dataclasses
 from typing import Any, Mapping, Sequence
@@ -28,9 +28,9 @@ class Case:
   Attributes:
     process: The method.
     task: The task.
-    snapshots: Before the first round, and after each.
-    name: Of the method.
-    values: Hyperparameters beside those that make it small.
+    snapshots: Snapshots before the first round, and after each.
+    name: Name of the method.
+    values: Hyperparameters besides those that make it small.
   """
 
   process: process_lib.PersonalizedProcess
@@ -41,7 +41,7 @@ class Case:
 
 
 def case(name: str, values: Mapping[str, Any]) -> Case:
-  """Builds a method and plays its first rounds with everybody."""
+  """Builds a method and runs its first rounds with all clients."""
   task = tiny.task()
   process = tiny.build(name, task, **values)
   return Case(process, task, train(process, task.train, SEED), name, values)
@@ -67,7 +67,7 @@ def train(
     process: process_lib.PersonalizedProcess, data: Sequence[Mapping[str, Any]],
     seed: int, num_rounds: int = NUM_ROUNDS,
 ) -> list[Snapshot]:
-  """Returns the snapshots before and after each round with everybody."""
+  """Returns the snapshots before and after each round with all clients."""
   snapshots = [Snapshot(process.initialize_seeded(seed), {})]
   for _ in range(num_rounds):
     after, _ = play(process, snapshots[-1], range(len(data)), data)
@@ -76,7 +76,7 @@ def train(
 
 
 def leaves(snapshot: Snapshot) -> list:
-  """Returns all arrays of a snapshot but the seed."""
+  """Returns all arrays of a snapshot except the seed."""
   state = {name: snapshot.state[name] for name in snapshot.state}
   del state['seed']
   clients = [snapshot.clients[i] for i in sorted(snapshot.clients)]
@@ -84,7 +84,7 @@ def leaves(snapshot: Snapshot) -> list:
 
 
 def assert_equal(actual: Snapshot, expected: Snapshot) -> None:
-  """Asserts that two snapshots hold the same bits, but for the seed."""
+  """Asserts that two snapshots are bit-identical, except for the seed."""
   np.testing.assert_equal(leaves(actual), leaves(expected))
 
 
@@ -92,7 +92,7 @@ def assert_close(
     actual: Snapshot, expected: Snapshot, rtol: float = 1e-5,
     atol: float = 1e-6,
 ) -> None:
-  """Asserts that they differ by one float32 pass or a few."""
+  """Asserts that they differ by rounding of a few float32 passes at most."""
   pairs = list(zip(leaves(actual), leaves(expected)))
   assert len(pairs) == len(leaves(actual)) == len(leaves(expected))
   for a, b in pairs:

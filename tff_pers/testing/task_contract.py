@@ -1,6 +1,6 @@
-"""What every registered task promises.
+"""Contract of every registered task.
 
-Tests of the argument `task_name`, for pytest; see `contracts`. They build a
+Tests with the argument `task_name`, for pytest; see `contracts`. They build a
 task with its default flags and without files.
 """
 
@@ -26,7 +26,7 @@ def _build(name, **request):
 
 
 def _equal(clients, others) -> bool:
-  """Whether two parts of the data are the same, bit for bit."""
+  """Whether two parts of the data are bit-identical."""
   leaves = [tf.nest.flatten(list(part)) for part in (clients, others)]
   return len(leaves[0]) == len(leaves[1]) and all(
       np.array_equal(a, b) for a, b in zip(*leaves)
@@ -34,7 +34,7 @@ def _equal(clients, others) -> bool:
 
 
 def test_task_is_what_it_declares(task_name: str) -> None:
-  """What is printed of a task that nobody has built is true."""
+  """The declaration, printed without building the task, is true."""
   declares, task = tasks.get(task_name).declares, _build(task_name)
   assert task.name == task_name
   assert task.traits == declares.traits
@@ -44,7 +44,7 @@ def test_task_is_what_it_declares(task_name: str) -> None:
 
 
 def test_clients_are_dense_data_of_the_model(task_name: str) -> None:
-  """Of its types as they are, so that nothing is cast in every round."""
+  """With its types, so that nothing is cast in every round."""
   task = _build(task_name)
   data_type = client_data.client_data_type(task.model.x_spec, task.model.y_spec)
   assert len(task.train) == len(task.test) == task.num_clients
@@ -62,7 +62,7 @@ def test_clients_are_dense_data_of_the_model(task_name: str) -> None:
 
 
 def test_what_is_known_of_clients_is_one_row_each(task_name: str) -> None:
-  """Groups, counts of classes, and who is Byzantine."""
+  """Groups, counts of classes, and Byzantine clients."""
   task = _build(task_name)
   for known in (task.groups, task.class_counts, task.byzantine):
     assert known is None or len(known) == task.num_clients
@@ -71,7 +71,7 @@ def test_what_is_known_of_clients_is_one_row_each(task_name: str) -> None:
 
 
 def test_data_follow_from_the_seed(task_name: str) -> None:
-  """The same bits for the same seed, others for another."""
+  """Bit-identical for the same seed, different for another."""
   one, again = (_build(task_name, seed=1) for _ in range(2))
   assert _equal(one.train, again.train) and _equal(one.test, again.test)
   assert not _equal(one.train, _build(task_name, seed=2).train)
@@ -80,7 +80,7 @@ def test_data_follow_from_the_seed(task_name: str) -> None:
 def test_validation_examples_come_from_the_training_ones(
     task_name: str
 ) -> None:
-  """Test data stay, whatever is held out."""
+  """Test data do not depend on what is held out."""
   whole, cut = _build(task_name), _build(task_name, validation_fraction=0.2)
   assert _equal(whole.test, cut.test) and whole.validation is None
   sizes = [
@@ -103,7 +103,7 @@ def test_fedavg_trains_on_it(task_name: str) -> None:
   )
   some = range(min(3, task.num_clients))
   data, test = ([part[i] for i in some] for part in (task.train, task.test))
-  # Two computations run once, which does not pay for fusing them.
+  # Two computations run once, for which fusing does not pay.
   with native.use():
     output = process.next(process.initialize(), [()] * len(data), data)
     evaluated = process.evaluate(

@@ -1,4 +1,4 @@
-"""One tiny task, and every method made small enough for it."""
+"""A tiny task, and hyperparameters that make every method small."""
 
 import dataclasses
 from typing import Any, Sequence
@@ -17,7 +17,7 @@ from tff_pers.models import zoo
 from tff_pers.testing import margins
 
 SMALL = dict(batch_size=4, learning_rate=0.1, local_epochs=0, local_steps=3)
-# The second round is already one with visits; every round fills the buffer.
+# The second round already has visits; every round fills the buffer.
 OVERRIDES = {'perm': dict(warmup_rounds=1), 'fedbuff': dict(buffer_size=4)}
 SIZES = (5, 12, 7, 9)
 # Ten times the difference of float32 weights that the contracts allow.
@@ -25,7 +25,7 @@ MARGIN = 1e-5
 
 
 def clients(sizes: Sequence[int], seed: int) -> Any:
-  """Two groups of two clients; the label is the sign of a coordinate."""
+  """Returns two groups of two clients; labels are signs of a coordinate."""
   rng = np.random.default_rng(seed)
   made = []
   for i, size in enumerate(sizes):
@@ -61,9 +61,9 @@ def task(**fields: Any) -> 'Watched':
 
 
 def wide_task(**fields: Any) -> 'Watched':
-  """Returns the task with 16 features, more than there are examples.
+  """Returns the task with 16 features, more than the examples.
 
-  Then local SGD holds the first kernel as factors, see `kernel_factors`.
+  Local SGD then holds the first kernel as factors, see `kernel_factors`.
   """
   narrow = task(**fields)
   return dataclasses.replace(
@@ -75,7 +75,7 @@ def wide_task(**fields: Any) -> 'Watched':
 
 
 def _widened(data):
-  """Returns dense data with 13 more features, of noise."""
+  """Returns dense data with 13 additional noise features."""
   x = data['examples']['x']
   noise = np.random.default_rng(int(data['index'])).normal(size=[len(x), 13])
   return client_data.dense(
@@ -85,11 +85,11 @@ def _widened(data):
 
 
 class Watched(task_lib.Task):
-  """The task, which remembers what a builder asks for.
+  """The task, which records what a builder reads.
 
   Attributes:
-    asked: Whether it asked who takes part.
-    weighed: Whether it asked what clients weigh.
+    asked: Whether the participation was read.
+    weighed: Whether the clients' weighting was read.
   """
 
   asked = False
@@ -112,11 +112,11 @@ def build(name: str, on_task: task_lib.Task, **values: Any) -> Any:
   Args:
     name: The method.
     on_task: The task.
-    **values: Hyperparameters, beside those that make it small.
+    **values: Hyperparameters besides those that make it small.
   """
   method = methods.get(name)
   if 'batch_norm' in method.needs:
-    # In place, because the task remembers what it is asked for.
+    # In place, because the task records what is read.
     object.__setattr__(on_task, 'model', with_margin(
         zoo.build('mlp_bn', on_task.model.x_spec, 2)
     ))

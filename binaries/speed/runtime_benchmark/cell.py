@@ -1,6 +1,6 @@
-"""One cell of the table: a workload on a runtime, in a process of its own.
+"""Measures one cell of the table, a workload on a runtime, in a process.
 
-Started by `child.Child`: plays a round for each line that it reads.
+Started by `child.Child`; runs a round for each line that it reads.
 """
 
 import sys
@@ -18,7 +18,7 @@ from tff_pers.runtime import native
 
 RUNTIMES = ('native', 'fused', 'loop')
 SOAK = 'soak'
-# With the number of clients behind a colon.
+# Followed by a colon and the number of clients.
 EQUAL, RAGGED = 'equal', 'ragged'
 
 
@@ -30,14 +30,14 @@ def main() -> None:
 
   def play():
     rounds.play()
-    # Devices may be at work when a call returns.
+    # Devices may still be computing when a call returns.
     tf.test.experimental.sync_devices()
 
   lines.serve(play, kind)
 
 
 def _choose_device(runtime: str, device: str) -> str:
-  """Hides what is not used; returns the device of the fused runtime."""
+  """Hides unused devices; returns the device of the fused runtime."""
   first = fused.find_devices(device or None)[0]
   if runtime == 'native' or first == '/CPU:0':
     tf.config.set_visible_devices([], 'GPU')
@@ -52,7 +52,7 @@ def _choose_device(runtime: str, device: str) -> str:
 
 
 def build(name: str, runtime: str, device: str) -> Any:
-  """Returns an object with `play`, one round of a workload on a runtime."""
+  """Returns an object whose `play` runs a round of a workload."""
   if runtime == 'loop':
     return floor.build(workloads.WORKLOADS[name])
   if runtime == 'fused':

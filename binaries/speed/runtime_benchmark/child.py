@@ -1,4 +1,4 @@
-"""A child process that plays rounds, and what it and its children use."""
+"""A child process that runs rounds, and its CPU time and memory."""
 
 import contextlib
 import json
@@ -15,26 +15,26 @@ _ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 class ChildError(RuntimeError):
-  """The child ended too early; the message is the last line that it wrote."""
+  """The child ended too early; the message is its last line of output."""
 
 
 class Child:
-  """A process that plays a round when told to (see `lines`).
+  """A process that runs a round on request (see `lines`).
 
   Attributes:
-    device: `cpu` or `gpu`, as it says.
+    device: `cpu` or `gpu`, as the process reports.
   """
 
   def __init__(self, command: Sequence[str]):
     """Starts `command` and waits until it is ready.
 
     Raises:
-      ChildError: If it does not come up.
+      ChildError: If it ends before it is ready.
     """
     self._errors = tempfile.TemporaryFile('w+')
     environment = dict(
         os.environ, PYTHONPATH=_python_path(), TF_CPP_MIN_LOG_LEVEL='3',
-        # Several children share a GPU, and each would take all of its memory.
+        # Several children share a GPU; by default each takes all of its memory.
         TF_FORCE_GPU_ALLOW_GROWTH='true', XLA_PYTHON_CLIENT_PREALLOCATE='false',
     )
     self._process = subprocess.Popen(
@@ -47,27 +47,27 @@ class Child:
     self.device = self._read()['device']
 
   def play(self) -> float:
-    """Plays a round; returns its wall seconds.
+    """Runs a round; returns its wall seconds.
 
     Raises:
       ChildError: If the child ends.
     """
-    with contextlib.suppress(BrokenPipeError):  # `_read` says why.
+    with contextlib.suppress(BrokenPipeError):  # `_read` reports the reason.
       print(file=self._stdin, flush=True)
     return self._read()['seconds']
 
   def cpu_seconds(self) -> float:
-    """CPU seconds of the child and its children since they started.
+    """Returns CPU seconds of the child and its children since their start.
 
     Raises:
-      ChildError: If the child is gone.
+      ChildError: If the child has ended.
     """
-    # The clock that Linux has for the CPU time of each process, built like
-    # `clock_getcpuclockid`: it counts nanoseconds, where psutil counts 10 ms.
+    # Linux's CPU clock of a process, computed as in `clock_getcpuclockid`: its
+    # resolution is 1 ns, psutil's 10 ms.
     return self._sum(lambda pid: time.clock_gettime(~pid << 3 | 2))
 
   def memory(self, field: str) -> int:
-    """Bytes of all processes: now (`VmRSS`), or their peaks (`VmHWM`).
+    """Returns bytes of all processes: now (`VmRSS`) or peaks (`VmHWM`).
 
     Raises:
       ChildError: If the child has ended.
@@ -76,7 +76,7 @@ class Child:
 
   def stop(self) -> None:
     """Ends the child."""
-    with contextlib.suppress(BrokenPipeError):  # A line that nobody read.
+    with contextlib.suppress(BrokenPipeError):  # The child has ended already.
       self._stdin.close()
     self._process.wait()
     self._stdout.close()
@@ -89,14 +89,14 @@ class Child:
     self.stop()
 
   def _sum(self, measure: Callable[[int], Any]) -> Any:
-    """Returns the sum over the child and those of its children that live."""
+    """Returns the sum over the child and its living children."""
     try:
       process = psutil.Process(self._process.pid)
       total, others = measure(process.pid), process.children(recursive=True)
     except (OSError, psutil.NoSuchProcess) as error:
       raise self._ended() from error
     for other in others:
-      with contextlib.suppress(OSError):  # It has ended.
+      with contextlib.suppress(OSError):  # The grandchild has ended.
         total += measure(other.pid)
     return total
 
@@ -115,7 +115,7 @@ class Child:
 
 
 def _python_path() -> str:
-  """Returns a PYTHONPATH: the repository, then that of this process."""
+  """Returns the repository followed by this process's PYTHONPATH."""
   return os.pathsep.join(
       [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
   )

@@ -1,7 +1,7 @@
-"""FedJAX's FedAvg on a workload, for comparison; runs where FedJAX is.
+"""Runs FedJAX's FedAvg on a workload, for comparison.
 
-Started like `cell`, by the Python that `--fedjax_python` names, in which this
-project need not be installed: nothing of it is imported but `lines`.
+Started like `cell`, by the Python that `--fedjax_python` names. This project
+need not be installed there: of it, only `lines` is imported.
 """
 
 import sys
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def _rounds(name):
-  """Returns a function that plays a round."""
+  """Returns a function that runs a round."""
   model, data, batch_size = {
       'W1': lambda: (_mlp(), _images(), 20),
       'W2': lambda: (fedjax.models.emnist.create_conv_model(), _images(), 20),
@@ -56,7 +56,7 @@ def _rounds(name):
     nonlocal state
     cohort = [(i, c, keys[i]) for i, c in enumerate(clients)]
     state, _ = algorithm.apply(state, cohort)
-    # JAX returns before it has computed.
+    # JAX returns before the result is computed.
     jax.block_until_ready(state.params)
 
   return play

@@ -1,9 +1,9 @@
-"""The floor: rounds of the workloads as one hand-written `tf.function` each.
+"""Lower bound: rounds of the workloads as hand-written `tf.function`s.
 
-The same maths as the processes, and the same numbers, with everything known
-beforehand written down: the cohort, its equal sizes, the steps of an epoch, and
-that nothing needs to be checked, measured or placed. LSTM layers are Keras's
-own, as in a loop that somebody writes by hand.
+Same maths and same numbers as the processes, but with everything known in
+advance hard-coded: the cohort, its equal sizes, and the steps of an epoch; no
+checks, measurements or placement. LSTM layers are Keras's own, as in any
+hand-written loop.
 """
 
 from typing import Any
@@ -29,11 +29,11 @@ from tff_pers.models import keras_recurrent
 from tff_pers.numerics import distances
 
 _SEED = 0  # Of `process.initialize`.
-_PARALLEL = 4  # Clients under way at once; more is no faster on two cores.
+_PARALLEL = 4  # Clients in parallel; more is no faster on two cores.
 
 
 class _Rounds:
-  """Repeats `step`, a function of (state, round) and what it was made for."""
+  """Repeats `step`, a function of state, round and data."""
 
   def __init__(self, step, state, *data):
     self._step, self._state, self._data = step, state, data
@@ -52,7 +52,7 @@ class _Rounds:
 
 
 def build(workload: workloads.Workload) -> Any:
-  """Returns an object with `play`, one round, and `weights`."""
+  """Returns an object whose `play` runs a round, with `weights`."""
   with mock.patch.object(keras_recurrent, 'calls', lambda layers: []):
     return _build(workload)
 
@@ -120,14 +120,14 @@ def _descend(model, weights, x, y, seed, learning_rate):
     loss = tf.reduce_mean(model.example_loss(y, predictions))
   gradient = tape.gradient(loss, weights)
   return tf.nest.map_structure(
-      # An embedding's gradient comes as slices of it.
+      # An embedding's gradient is a `tf.IndexedSlices`.
       lambda w, g: w - learning_rate * tf.convert_to_tensor(g), weights,
       gradient,
   )
 
 
 def _tff_learning(workload):
-  """FedAvg over the batches of the datasets, which are read once."""
+  """FedAvg over the batches of the datasets, which are read only once."""
   model = keras.from_keras(
       workload.model(),
       tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -158,7 +158,7 @@ def _tff_learning(workload):
 
 
 class _FreshRounds(_Rounds):
-  """Other clients in every round, whose examples are shuffled anew."""
+  """Rounds with new clients, whose examples are reshuffled."""
 
   def __init__(self, workload, step, state):
     super().__init__(step, state)
@@ -181,7 +181,7 @@ class _FreshRounds(_Rounds):
 
 
 def _perm(workload, model, x, y):
-  """PERM's Algorithm 2 with visits in every round, see `perm.perm`."""
+  """PERM's Algorithm 2 with visits in every round; see `perm.perm`."""
   n = workload.num_clients
   hyperparameters = processes.perm_hyperparameters(workload)
   initial = model.initial_weights(_SEED)
@@ -252,7 +252,7 @@ def _perm(workload, model, x, y):
 
 
 def _subtract(weights, vector):
-  """Returns weights minus a vector of all their entries."""
+  """Returns weights minus a vector that holds an entry for each of theirs."""
   pieces = tf.split(vector, [tf.size(w) for w in weights])
   return tuple(
       w - tf.reshape(piece, w.shape) for w, piece in zip(weights, pieces)
@@ -274,7 +274,7 @@ def _mixing(workload, mixing, vectors, variances, hyperparameters):
 
 
 def _setting(num_clients, hyperparameters):
-  """Returns a setting in which gradients are whole; they need no model."""
+  """Returns a setting with whole gradients, which need no model."""
   return setting_lib.PermSetting(
       perm_devices.Devices(None),  # type: ignore[arg-type]
       hyperparameters, num_clients,

@@ -1,6 +1,6 @@
-"""What a child process says: a line of JSON for each line that it reads.
+"""The protocol of child processes: each line read is answered by one of JSON.
 
-Needs nothing but Python: the script for FedJAX runs in another environment.
+Needs only Python, because FedJAX's script runs in another environment.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Callable
 
 
 def serve(play: Callable[[], None], device: str) -> None:
-  """Plays a round for every line of standard input, until it ends."""
+  """Runs a round for every line of standard input, until it is closed."""
   print(json.dumps(dict(device=device)), flush=True)
   for _ in sys.stdin:
     start = time.perf_counter()

@@ -1,11 +1,11 @@
-"""Where the time of a round goes: TensorFlow's operations, and how many.
+"""Shows where the time of a round goes, by TensorFlow operation.
 
     python -m binaries.runtime_benchmark.operations W7 fused
 
-Prints CPU milliseconds of a round; the operations that take most of them, their
-own time on the thread that started them; and how many nodes of the graph a
-round passes, how many of them are control flow, and how many are dead: in a
-branch that is not taken, where TensorFlow passes them all the same.
+Prints the CPU milliseconds of a round; the operations with the largest self
+time on the thread that started them; and how many graph nodes a round
+processes, how many of them are control flow, and how many are dead, that is, in
+a branch not taken, which TensorFlow nevertheless processes.
 """
 
 import collections
@@ -20,16 +20,16 @@ from typing import Any, Iterator
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
 
 import tensorflow as tf  # pylint: disable=g-import-not-at-top
-# Not exported by TensorFlow: the form in which its profiler writes.
+# The format of TensorFlow's profiler, which TensorFlow does not export.
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from binaries.speed.runtime_benchmark import cell
 
 _WARM_UP, _ROUNDS = 5, 10
 _MOST = 16
-# What the worker of native does is not seen from here.
+# The profiler does not see the native runtime's worker process.
 _RUNTIMES = ('fused', 'loop')
-# What the profiler records: operations that take time, or all of them.
+# Levels of the profiler: operations that take time, or all operations.
 _COSTLY, _ALL = 2, 3
 _NODE = 'ExecutorPropagateOutputs'
 _CONTROL_FLOW = frozenset({
@@ -40,7 +40,7 @@ _CONTROL_FLOW = frozenset({
 def main() -> None:
   if len(sys.argv) != 3 or sys.argv[2] not in _RUNTIMES:
     raise SystemExit(
-        'A workload and one of fused and loop must be given, as in W7 fused,'
+        'The arguments must be a workload and fused or loop, such as W7 fused,'
         f' found {" ".join(sys.argv[1:]) or "nothing"!r}.'
     )
   name, runtime = sys.argv[1:]
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def _recorded(rounds, level: int) -> Any:
-  """Returns what the profiler writes of some rounds."""
+  """Returns what the profiler records of some rounds."""
   with tempfile.TemporaryDirectory() as folder:
     options = tf.profiler.experimental.ProfilerOptions(
         host_tracer_level=level, python_tracer_level=0
@@ -87,7 +87,7 @@ def _threads(space) -> Iterator[list[tuple[str, int, int]]]:
 def _kind(name: str) -> str:
   """Returns the kind of the operation of an event; '' if it is none."""
   node, _, kind = name.split('#')[0].rpartition(':')
-  # Events of TensorFlow itself look as `Executor::Process`, or `Execute: name`.
+  # TensorFlow's own events have names like `Executor::Process`.
   return kind if kind.isidentifier() and not node.endswith(':') and node else ''
 
 
@@ -99,7 +99,7 @@ def _print_times(space) -> None:
     for name, start, end in sorted(events, key=lambda e: (e[1], -e[2])):
       while around and around[-1][1] <= start:
         around.pop()
-      if around:  # What happens within an event is not its own time.
+      if around:  # Nested events do not count as self time.
         milliseconds[around[-1][0]] -= (end - start) / 1e9 / _ROUNDS
       kind = _kind(name)
       milliseconds[kind] += (end - start) / 1e9 / _ROUNDS

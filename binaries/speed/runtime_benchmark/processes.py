@@ -1,4 +1,4 @@
-"""Rounds of the workloads as TFF computations, on the runtime in use."""
+"""Rounds of the workloads as TFF computations on the current runtime."""
 
 import itertools
 from typing import Any, Iterator
@@ -40,14 +40,14 @@ class Rounds:
 
 
 def build(workload: workloads.Workload) -> Any:
-  """Returns an object with `play`, one round, and `weights`."""
+  """Returns an object whose `play` runs a round, with `weights`."""
   if workload.algorithm == 'tff_learning':
     return _LearningRounds(workload)
   return Rounds(_process(workload), workloads.clients(workload))
 
 
 def _process(workload):
-  # As a program does that knows the data.
+  # As in a program that knows the data.
   with factored_sgd.building(workload.num_examples):
     return _built(workload)
 
@@ -65,7 +65,7 @@ def _built(workload):
 def perm_hyperparameters(
     workload: workloads.Workload
 ) -> perm.PermHyperparameters:
-  """Single loop, visits from the first round on, lambda not chosen in it."""
+  """Single loop, visits from the first round on, a fixed lambda."""
   return perm.PermHyperparameters(
       variant='single_loop', warmup_rounds=0, lambda_scale=10.0,
       **_training(workload),
@@ -80,7 +80,7 @@ def _training(workload):
 
 
 class _LearningRounds:
-  """The rounds of `tff.learning`'s weighted FedAvg, as users build it."""
+  """Rounds of `tff.learning`'s weighted FedAvg, as users build it."""
 
   def __init__(self, workload):
     self._rounds = datasets(workload)
@@ -137,7 +137,7 @@ def initial_weights(workload: workloads.Workload) -> list[np.ndarray]:
 
 
 class VaryingCohorts(Rounds):
-  """Rounds of FedAvg whose cohorts differ in clients, size and examples."""
+  """Rounds of FedAvg with cohorts of varying clients, size and examples."""
 
   def __init__(self, workload: workloads.Workload, pool: int = 100):
     generator = np.random.default_rng(2)
@@ -157,7 +157,7 @@ class VaryingCohorts(Rounds):
 
 
 class Sums:
-  """Sums of short vectors of many clients: what a client itself costs."""
+  """Sums short vectors of many clients, to measure the cost per client."""
 
   def __init__(self, num_clients: int, is_ragged: bool):
     """Draws the vectors, of 5 entries or of 3 to 7."""

@@ -24,7 +24,7 @@ def table(rows: Rows) -> str:
 
 
 def ratio_table(rows: Rows) -> Optional[str]:
-  """Returns ratios of CPU seconds and memory; None if there is no pair."""
+  """Returns ratios of CPU seconds and memory; None without a pair."""
   cells = {(row['workload'], row['runtime']): row for row in rows}
   columns = {
       f'{a} / {b}': _ratios(cells, a, b, 'cpu_seconds') for a, b in _RATIOS
@@ -54,7 +54,7 @@ def _ratios(cells, a: str, b: str, column: str) -> dict[str, str]:
 
 
 def plot(rows: Rows, titles: Mapping[str, str], output_dir: str) -> str:
-  """Plots CPU seconds per round, a bar per runtime; returns the path.
+  """Plots CPU seconds per round, one bar per runtime; returns the path.
 
   Args:
     rows: The measurements.
@@ -78,8 +78,8 @@ def plot(rows: Rows, titles: Mapping[str, str], output_dir: str) -> str:
     axes[0].bar_label(bars, fmt='%.2g', fontsize=6, padding=1)
   least = min(row['cpu_seconds'] for row in rows)
   axes[0].set_yscale('log')
-  # The axis starts at a power of ten below the smallest bar, which would hardly
-  # be seen otherwise.
+  # The axis starts at a power of ten below the smallest bar, which would
+  # otherwise be nearly invisible.
   axes[0].set_ylim(bottom=10 ** math.floor(math.log10(least)))
   axes[0].yaxis.set_major_formatter(ticker.FormatStrFormatter('%g'))
   axes[0].yaxis.set_minor_formatter(ticker.NullFormatter())

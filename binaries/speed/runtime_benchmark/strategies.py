@@ -1,8 +1,8 @@
-"""Seconds of a round by strategy: what the rule of `auto` rests on.
+"""Measures seconds per round by strategy, the basis of `auto`'s rule.
 
     python -m binaries.runtime_benchmark.strategies [W1 W3]
 
-Without names: cohorts of small clients, a linear model and gradient steps.
+Without names: cohorts of small clients, gradient steps on a linear model.
 """
 
 import collections
@@ -21,7 +21,7 @@ _STRATEGIES = ('loop', 'vectorized', 'measured')
 _EXAMPLES_AND_FEATURES = ((10, 10), (20, 100), (100, 784))
 _CLIENTS = (20, 100, 1000)
 _STEPS = 20
-_MOST_NUMBERS = 10**7  # In a cohort.
+_MOST_NUMBERS = 10**7  # Per cohort.
 _ROUNDS = 7
 
 
@@ -40,13 +40,13 @@ def main() -> None:
 
 
 def _compare(title: str, build) -> None:
-  """Prints the fastest of some rounds with each strategy."""
+  """Prints the fastest of several rounds with each strategy."""
   seconds = []
   for strategy in _STRATEGIES:
     with fused.use('cpu', strategy=strategy):
       play = build()
       rounds = [_seconds(play) for _ in range(3 + _ROUNDS)]
-    seconds.append(min(rounds[3:]))  # Traces, and what is kept of the data.
+    seconds.append(min(rounds[3:]))  # The first rounds trace and cache data.
   print(f'{title}: ' + ', '.join(f'{s:.4f}' for s in seconds), flush=True)
 
 

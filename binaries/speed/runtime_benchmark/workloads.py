@@ -21,10 +21,10 @@ _TOKENS, _TAGS = 10000, 500
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-  """One round: every client trains one epoch by SGD.
+  """A model, a cohort and an algorithm; each client trains one SGD epoch.
 
   Attributes:
-    title: For tables.
+    title: Title in tables.
     algorithm: `fedavg` (this project's, dense data), `tff_learning` (TFF's
       weighted FedAvg, `tf.data` clients) or `perm` (single loop, all rounds
       with visits).
@@ -33,8 +33,8 @@ class Workload:
     num_clients: Clients of the cohort, the same in every round.
     num_examples: Examples per client.
     batch_size: Examples per minibatch.
-    pool: Clients from whom every round draws others, whose data sets are made
-      anew and shuffled; 0 if every round has the same cohort and data sets.
+    pool: Number of clients from which every round draws a new cohort, with new,
+      reshuffled data sets; 0: every round has the same cohort and data sets.
   """
 
   title: str

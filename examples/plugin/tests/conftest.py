@@ -1,4 +1,4 @@
-"""Tests run in this process: `fused` starts no worker."""
+"""Runs tests in this process: `fused` starts no worker."""
 
 from tff_pers import runtime
 

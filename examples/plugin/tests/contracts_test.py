@@ -1,4 +1,4 @@
-"""The method and the task keep the promises of tff_pers."""
+"""The method and the task fulfil the contracts of tff_pers."""
 
 from tff_pers.testing.contracts import *
 from tff_pers_example import fednova, moons

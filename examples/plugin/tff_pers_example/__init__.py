@@ -1,1 +1,1 @@
-"""A method and a task for tff_pers; installing the package is all they need."""
+"""A method and a task for tff_pers, found once the package is installed."""

@@ -1,4 +1,4 @@
-"""FedNova: clients that take more steps do not pull harder.
+"""FedNova: clients that take more steps do not get more weight.
 
 Tackling the Objective Inconsistency Problem in Heterogeneous Federated
 Optimization
@@ -24,7 +24,7 @@ from tff_pers.models import functional
 
 @dataclasses.dataclass(frozen=True)
 class FedNovaHyperparameters(hp.LocalBatches):
-  """Step size and minibatches; with epochs clients take different steps."""
+  """Step size and minibatches; with epochs, numbers of steps differ."""
 
   server_learning_rate: float = hp.field(
       1.0, 'Server step size eta_g; 1 is plain averaging.', above=0.0
@@ -45,7 +45,7 @@ def build_fednova(
     server  : tau = sum_i p_i tau_i;  w <- w - eta_g tau sum_i p_i d_i
 
   with p_i = q_i / sum_j q_j. Server state: `weights` w, and `steps`, the last
-  tau. Clients are stateless. Where all take as many steps it is FedAvg.
+  tau. Clients are stateless. If all take the same number of steps it is FedAvg.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -72,7 +72,7 @@ def build_fednova(
         data, step, (received, tf.constant(0.0)), reports=True,
         seed=client_work.key(message, data), **hyperparameters.budget(),
     )
-    # Without examples nothing moved, and 0 / 1 is the right direction.
+    # Without examples nothing moved, and 0 / 1 gives the direction 0.
     divisor = tf.maximum(taken, 1.0)
     direction = tf.nest.map_structure(
         lambda d: d / tf.cast(divisor, d.dtype),

@@ -1,4 +1,4 @@
-"""`moons`: two half circles, turned by another angle in each group."""
+"""`moons`: two half circles, rotated by a different angle in each group."""
 
 import dataclasses
 
@@ -17,11 +17,11 @@ class MoonsOptions:
   """Configuration of the half circles."""
 
   num_groups: int = hp.field(
-      2, 'Groups of clients; group g is turned by the share g of a full turn.',
+      2, 'Groups of clients; group g is rotated by g / num_groups of a turn.',
       minimum=1,
   )
   noise: float = hp.field(
-      0.1, 'Standard deviation that is added to both coordinates.', minimum=0.0
+      0.1, 'Standard deviation of the noise on both coordinates.', minimum=0.0
   )
   train: int = hp.field(40, 'Training examples per client.', minimum=2)
   test: int = hp.field(40, 'Test examples per client.', minimum=1)
@@ -38,10 +38,10 @@ DECLARATION = registry.Declaration(
 
 @registry.register(
     'moons', MoonsOptions, declares=DECLARATION,
-    summary='generated: two half circles, turned by group',
+    summary='generated: two half circles, rotated by group',
 )
 def build(request: registry.TaskRequest, options: MoonsOptions):
-  """Builds the task: client i is of group i mod `num_groups`."""
+  """Builds the task: client i is in group i mod `num_groups`."""
   registry.refuse('moons', request, 'partition', 'data_dir', 'train_fraction')
   num_clients = request.num_clients or DECLARATION.num_clients
   groups = (np.arange(num_clients) % options.num_groups).astype(np.int32)
@@ -67,7 +67,7 @@ def generate(groups: np.ndarray, options: MoonsOptions, seed: int):
 
     y = 0: (cos t, sin t) - (1/2, 1/4),   y = 1: (1/2, 1/4) - (cos t, sin t)
 
-  with t uniform on [0, pi], turned by 2 pi g / num_groups, plus noise.
+  with t uniform on [0, pi], rotated by 2 pi g / num_groups, plus noise.
   """
   rng = np.random.default_rng(seed)
   shape = (len(groups), options.train + options.test)

@@ -160,7 +160,7 @@ def test_raises_on_a_rule_for_a_frozen_base(build, kind, is_all_frozen):
   options = dict(adaptor_learning_rate=0.1, aggregator='median')
   if not is_all_frozen:
     options['learning_rate'] = 0.0
-  with pytest.raises(ValueError, match='`aggregator` must be mean where the'):
+  with pytest.raises(ValueError, match='`aggregator` must be mean if the'):
     build(adapted, kind(**options))
 
 

@@ -206,7 +206,7 @@ def test_a_sentence_says_that_nobody_will_visit(
 
 def test_a_warm_up_that_is_cut_is_said(caplog):
   perm.PermHyperparameters(warmup_rounds=30).for_cohorts(_task(0, 40))
-  assert 'for 10 rounds, a quarter of the 40, and not for 30' in caplog.text
+  assert 'for 10 rounds, a quarter of the 40, instead of 30' in caplog.text
 
 
 def _task(cohort, rounds=100):

@@ -33,7 +33,7 @@ def test_divergence_goes_with_its_sentence(tmp_path):
   assert _found(
       tmp_path, ('perm', 0, dict(finished=False, then=then)), ('perm', 1, {})
   ) == {
-      '1 run diverged: training met NaN or infinity.': [
+      '1 run diverged: training produced NaN or infinity.': [
           'perm, seed 0: NaN in round 7.'
       ]
   }
@@ -45,7 +45,7 @@ def test_unfinished_runs_say_how_far_they_are(tmp_path):
       ('perm', 1, dict(finished=False, evaluated=())),
   )
   assert found == {
-      '2 runs not finished: interrupted, under way, or pruned.': [
+      '2 runs not finished: interrupted, still running, or pruned.': [
           'perm, seed 0: round 4 of 6',
           'perm, seed 1: no evaluated round yet, of 6 rounds',
       ]

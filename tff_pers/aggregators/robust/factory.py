@@ -1,4 +1,4 @@
-"""Robust rules as TFF factories: messages are collected and combined."""
+"""Robust rules as TFF factories that collect and combine messages."""
 
 import collections
 from typing import Union
@@ -14,7 +14,7 @@ from tff_pers.core import random
 from tff_pers.numerics import robust
 from tff_pers import tff
 
-# Messages that collecting is laid out for; more of them are slower.
+# Number of messages that collecting is optimized for; more are slower.
 _EXPECTED = 128
 
 
@@ -27,8 +27,8 @@ def build_factory(
     rule: A rule or its name, see `parse`.
 
   Raises:
-    ValueError: If the rule is wrong, or does not say how many clients it
-      assumes to be Byzantine.
+    ValueError: If the rule is bad, or does not give the assumed number of
+      Byzantine clients.
   """
   if isinstance(rule, str):
     rule = naming.parse(rule)
@@ -42,32 +42,32 @@ class RobustFactory(tff.aggregators.WeightedAggregationFactory):
   client could claim any.
 
   A message is any structure of floating tensors of known shapes; its leaves are
-  joined to one vector of their widest dtype, of which there is one norm, and
-  every leaf of the result has its dtype again. Messages that are not finite, or
-  too long to calculate with (`numerics.robust.are_finite`), are removed. Some
-  may be of honest clients: the rule assumes the largest k with
-  f - removed <= k <= f that it can take with the messages that are left. If
-  there is none, the result is zero and `impossible` 1.
+  concatenated into one vector of their widest dtype, which has one norm, and
+  every leaf of the result is cast back to its dtype. Messages that are not
+  finite, or too large to calculate with (`numerics.robust.are_finite`), are
+  removed. They may come from honest clients: the rule assumes the largest k
+  with f - removed <= k <= f that it can handle with the remaining messages. If
+  there is none, the result is zero and `impossible` is 1.
 
   `next`: <S@SERVER, {V}@CLIENTS, {weight}@CLIENTS> -> <state=S, result=V,
   measurements=M>@SERVER with S = `<seed=int64[2], round=int32>` and M =
   `<num_non_finite=int32, impossible=int32>`.
 
   It works as the `model_aggregator` of TFF's `build_weighted_fed_avg`, and
-  inside of TFF's clipping and zeroing. It is no sum, so that TFF's factories
-  which need one (differential privacy, means) refuse it with a TypeError.
+  inside TFF's clipping and zeroing. It is not a sum, so TFF's factories that
+  need one (differential privacy, means) refuse it with a TypeError.
 
-  Collecting costs the server the memory of all messages.
+  Collecting takes server memory for all messages.
   """
 
   def __init__(self, rule: naming.AnyRule):
     """Initializes the factory.
 
     Args:
-      rule: The rule; its `f` must be given where that matters.
+      rule: The rule; its `f` must be given if the rule depends on it.
 
     Raises:
-      ValueError: If it needs to be told f.
+      ValueError: If the rule needs f, and f is not given.
     """
     self._rule = rule
     if rule.f == rules.NOT_GIVEN and rule.needs_f:
@@ -83,11 +83,11 @@ class RobustFactory(tff.aggregators.WeightedAggregationFactory):
 
     Args:
       value_type: TFF type of what a client sends.
-      weight_type: That of its weight, a tensor; any positive entry says that
-        the client is present.
+      weight_type: TFF type of its weight, a tensor; any positive entry means
+        that the client is present.
 
     Raises:
-      TypeError: If a leaf is not floating, or its shape is not known.
+      TypeError: If a leaf is not floating, or its shape is unknown.
     """
     vectors.check_known(value_type)
     return _create(self._rule, value_type, weight_type)
@@ -147,15 +147,15 @@ def _create(rule, value_type, weight_type):
 
 
 def _combine(rule, rows, state):
-  """Returns (vector, measurements) of the messages of a round."""
+  """Returns (vector, measurements) for the messages of a round."""
   finite = robust.are_finite(rows)
   kept = tf.cond(  # Without a copy if all are finite.
       tf.reduce_all(finite), lambda: rows,
       lambda: tf.boolean_mask(rows, finite),
   )
   removed = tf.shape(rows)[0] - tf.shape(kept)[0]
-  # A message that was removed may be that of an honest client, so that f falls
-  # only as far as the rule needs with fewer messages.
+  # A removed message may come from an honest client, so f decreases only as far
+  # as the rule needs with fewer messages.
   most = max(rule.f, 0)
   numbers = tf.range(tf.maximum(most - removed, 0), most + 1)
   number = tf.reduce_max(

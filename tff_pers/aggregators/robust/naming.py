@@ -32,19 +32,19 @@ def parse(text: str) -> AnyRule:
     parse('multi_krum[m=2,f=5]')
     parse('norm_clipping[radius=arc](bucketing[s=3](krum))')
 
-  The option `f` may stand at any one rule of a composition. `norm_clipping`
-  alone is followed by the mean.
+  The option `f` may be given at any one rule of a composition. `norm_clipping`
+  without a rule is followed by the mean.
 
   Args:
-    text: As users write it.
+    text: The rule as users write it.
 
   Raises:
-    ValueError: If there is no such rule, or an option is wrong.
+    ValueError: If there is no such rule, or an option is bad.
   """
   match = _FORM.fullmatch(text)
   if not match:
     raise ValueError(
-        '`aggregator` must be a rule, as median, krum[f=2] or'
+        '`aggregator` must be a rule, such as median, krum[f=2] or'
         f' bucketing(median), found {text!r}.'
     )
   name, options, inner = match.groups()
@@ -53,7 +53,7 @@ def parse(text: str) -> AnyRule:
   if inner is None and kind is preparations.NormClipping:
     inner = 'mean'
   if prepares != (inner is not None):
-    wanted = f'a rule in it, as {name}(median)' if prepares else 'no rule in it'
+    wanted = f'a rule in it: {name}(median)' if prepares else 'no rule in it'
     raise ValueError(
         f'`aggregator` {name} must have {wanted}, found {text!r}.'
     )
@@ -74,7 +74,7 @@ def parse(text: str) -> AnyRule:
 
 
 def as_text(rule: AnyRule) -> str:
-  """Returns a text of which `parse` makes the rule.
+  """Returns a text from which `parse` makes the rule.
 
   Args:
     rule: What `parse` returns.
@@ -95,7 +95,7 @@ def _own_text(part) -> str:
 
 
 def with_num_byzantine(text: str, number: int) -> str:
-  """Returns the rule `text` with f = `number`, unless it has an f.
+  """Returns the rule `text` with f = `number`, unless f is given.
 
   Args:
     text: As `parse` takes it.
@@ -111,14 +111,14 @@ def with_num_byzantine(text: str, number: int) -> str:
 
 
 def check(text: str, num_clients: int) -> None:
-  """Refuses a rule that so many clients never satisfy.
+  """Refuses a rule that is impossible with this number of clients.
 
   Args:
     text: The rule.
     num_clients: Clients of a round.
 
   Raises:
-    ValueError: If the rule is not possible, or half of the clients or more are
+    ValueError: If the rule is impossible, or half of the clients or more are
       assumed to be Byzantine.
   """
   rule = parse(text)

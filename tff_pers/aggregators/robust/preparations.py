@@ -1,4 +1,4 @@
-"""What is done to messages before a rule combines them; both as one rule."""
+"""Preparations of messages before a rule, and their composition with rules."""
 
 import dataclasses
 from typing import ClassVar, Union
@@ -13,11 +13,11 @@ from tff_pers.numerics import robust
 
 @dataclasses.dataclass(frozen=True)
 class Preparation:
-  """What every preparation has.
+  """Base class of preparations.
 
   Attributes:
-    name: As users write it.
-    is_random: Whether it draws something in a round.
+    name: Name as users write it.
+    is_random: Whether it makes random draws in a round.
     f: The assumed number of Byzantine clients, -1: not given.
   """
 
@@ -34,7 +34,7 @@ class Preparation:
 
   @property
   def needs_f(self) -> bool:
-    """Whether what it does depends on f."""
+    """Whether its result depends on f."""
     return False
 
   def __call__(self, x, num_byzantine, key):
@@ -44,14 +44,14 @@ class Preparation:
   def num_left(
       self, num_messages: Union[int, tf.Tensor]
   ) -> Union[int, tf.Tensor]:
-    """Returns m, how many there are of n messages; of ints or of tensors."""
+    """Returns m, the number left of n messages; for ints or tensors."""
     return num_messages
 
   def is_possible(
       self, num_messages: Union[int, tf.Tensor],
       num_byzantine: Union[int, tf.Tensor],
   ) -> Union[bool, tf.Tensor]:
-    """Returns whether there are enough messages; of ints or of tensors."""
+    """Returns whether there are enough messages; for ints or tensors."""
     return num_messages > 2 * num_byzantine
 
 
@@ -59,17 +59,17 @@ class Preparation:
 class NormClipping(Preparation):
   """Shortens long messages.
 
-  Norms are about 0, so that updates may be clipped, but not models. With the
-  mean it is not robust against many small pushes (ALIE) or one large common
-  direction. Cost n d.
+  Norms are measured from 0, so that updates may be clipped, but not models.
+  With the mean it is not robust against many small perturbations (ALIE) or one
+  large common direction. Cost n d.
   """
 
   name: ClassVar[str] = 'norm_clipping'
 
   radius: str = hp.field(
       'median',
-      'Largest norm: a number, median (of all norms), or arc (all but the'
-      ' floor(2 f (n - f) / n) largest norms stay).',
+      'Largest norm: a number, median (of all norms), or arc (leaves all but'
+      ' the floor(2 f (n - f) / n) largest norms unchanged).',
   )
 
   def __post_init__(self):
@@ -98,9 +98,8 @@ class NormClipping(Preparation):
 class Bucketing(Preparation):
   """Means of s random messages each, drawn anew in every round.
 
-  At most f of the ceil(n / s) buckets hold a Byzantine message, so that a rule
-  has as many to fear among fewer messages. Makes honest messages more alike.
-  Cost n d.
+  At most f of the ceil(n / s) buckets hold a Byzantine message, so a rule faces
+  the same f among fewer messages. Makes honest messages more alike. Cost n d.
   """
 
   name: ClassVar[str] = 'bucketing'
@@ -119,9 +118,9 @@ class Bucketing(Preparation):
 
 @dataclasses.dataclass(frozen=True)
 class NearestNeighbourMixing(Preparation):
-  """Means of the n - f nearest messages of each.
+  """Replaces each message by the mean of the n - f nearest ones.
 
-  Makes honest messages more alike without drawing anything. With f = 0 all are
+  Makes honest messages more alike without random draws. With f = 0 all become
   the mean. Cost n^2 d, one matrix product, + n^2 log n.
   """
 
@@ -150,9 +149,9 @@ class Composed:
   """A preparation and the rule after it, with one f for both; a rule itself.
 
   Attributes:
-    first: What is done first.
-    then: The rule that combines what that gives.
-    f: The assumed number of Byzantine clients, -1: not given. It holds for
+    first: The preparation.
+    then: The rule that combines its results.
+    f: The assumed number of Byzantine clients, -1: not given. It applies to
       both, whose own f are not given.
   """
 
@@ -162,22 +161,22 @@ class Composed:
 
   @property
   def name(self) -> str:
-    """That of what is done first."""
+    """Name of the preparation."""
     return self.first.name
 
   @property
   def is_random(self) -> bool:
-    """Whether either draws something in a round."""
+    """Whether either makes random draws in a round."""
     return self.first.is_random or self.then.is_random
 
   @property
   def needs_f(self) -> bool:
-    """Whether what either does depends on f."""
+    """Whether the result of either depends on f."""
     return self.first.needs_f or self.then.needs_f
 
   @property
   def needs(self) -> str:
-    """What the rule needs of the numbers n and f, in words."""
+    """The rule's condition on n and f, in words."""
     if isinstance(self.first, Bucketing):
       return f'{self.then.needs}, n being the number of buckets'
     return self.then.needs
@@ -191,7 +190,7 @@ class Composed:
       num_byzantine: Union[int, tf.Tensor],
   ) -> Union[bool, tf.Tensor]:
     """See `rules.Rule`."""
-    # Not `and`: of tensors, too.
+    # Not `and`, which does not work for tensors.
     return self.first.is_possible(
         num_messages, num_byzantine
     ) & self.then.is_possible(self.first.num_left(num_messages), num_byzantine)

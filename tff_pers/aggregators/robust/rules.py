@@ -1,4 +1,4 @@
-"""Robust rules: each is its options, and a function of the stacked messages.
+"""Robust rules: options, and a function of the stacked messages.
 
 Of n messages at most f = delta n are Byzantine. A rule is (delta, c)-robust if
 E||rule - xbar||^2 <= c delta sigma^2, where xbar is the mean of the honest
@@ -18,12 +18,12 @@ NOT_GIVEN = -1
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-  """What every rule has.
+  """Base class of rules.
 
   Attributes:
-    name: As users write it.
-    is_random: Whether it draws something in a round.
-    needs: What it needs of the numbers n and f, in words.
+    name: Name as users write it.
+    is_random: Whether it makes random draws in a round.
+    needs: Condition on n and f, in words.
     needs_f: Whether its result depends on f.
     f: The assumed number of Byzantine clients, -1: not given.
   """
@@ -42,12 +42,12 @@ class Rule:
     hp.validate(self)
 
   def __call__(self, x, num_byzantine, key):
-    """Returns what the rule makes of the messages, float[d].
+    """Returns the combined messages, float[d].
 
     Args:
       x: float[n, d], finite.
       num_byzantine: f, an int or an int32 tensor.
-      key: int64[2], of this round.
+      key: int64[2], key of this round.
     """
     raise NotImplementedError
 
@@ -55,13 +55,13 @@ class Rule:
       self, num_messages: Union[int, tf.Tensor],
       num_byzantine: Union[int, tf.Tensor],
   ) -> Union[bool, tf.Tensor]:
-    """Returns whether there are enough messages; of ints or of tensors."""
+    """Returns whether there are enough messages; for ints or tensors."""
     return num_messages > 2 * num_byzantine
 
 
 @dataclasses.dataclass(frozen=True)
 class Mean(Rule):
-  """The mean of all messages alike.
+  """The unweighted mean of all messages.
 
   Breakdown point 0: a single message moves it anywhere. Cost n d.
   """
@@ -84,8 +84,8 @@ class Median(Rule):
   """The median of every coordinate.
 
   Breakdown point 1/2. Cost n d log^2 n. Assumes that honest messages are alike:
-  alone it is no (delta, c)-robust aggregator for heterogeneous ones, after
-  bucketing it is, with delta < 1/2 and c = O(d).
+  by itself it is not a (delta, c)-robust aggregator for heterogeneous messages,
+  after bucketing it is, with delta < 1/2 and c = O(d).
   """
 
   name: ClassVar[str] = 'median'
@@ -98,8 +98,8 @@ class Median(Rule):
 class TrimmedMean(Rule):
   """The mean of every coordinate without the f largest and the f smallest.
 
-  Breakdown point f / n. Cost n d log^2 n. Measured c below 2 for delta = 0.2
-  and Gaussian messages, whatever the attack of the tests.
+  Breakdown point f / n. Cost n d log^2 n. Measured: c below 2 for delta = 0.2
+  and Gaussian messages, for all attacks of the tests.
   """
 
   name: ClassVar[str] = 'trimmed_mean'
@@ -114,11 +114,11 @@ class GeometricMedian(Rule):
   """The geometric median (RFA), by passes of smoothed Weiszfeld.
 
   Breakdown point 1/2. Cost n d per pass, n d log^2 n for the start, which is
-  the coordinate-wise median. Alone it is no (delta, c)-robust aggregator, after
-  bucketing with delta < 1/2 and c = O(1). Messages count alike: a Byzantine
-  client could claim many examples. The smoothing is relative, 1e-6 (float32:
-  1e-4) of the median distance, or the rule would be a mean once all messages
-  are close.
+  the coordinate-wise median. By itself it is not a (delta, c)-robust
+  aggregator, after bucketing it is, with delta < 1/2 and c = O(1). Messages
+  have equal weights, because a Byzantine client could claim many examples. The
+  smoothing is relative, 1e-6 (float32: 1e-4) of the median distance; otherwise
+  the rule would become a mean once all messages are close.
   """
 
   name: ClassVar[str] = 'geometric_median'
@@ -163,7 +163,7 @@ class MultiKrum(Krum):
   needs: ClassVar[str] = 'n > 2 f + 2 and n - f >= m'
 
   m: int = hp.field(
-      0, 'Messages m that are averaged, at most n - f; 0: n - f.', minimum=0
+      0, 'Number m of averaged messages, at most n - f; 0: n - f.', minimum=0
   )
 
   def __call__(self, x, num_byzantine, key):
@@ -174,7 +174,7 @@ class MultiKrum(Krum):
       self, num_messages: Union[int, tf.Tensor],
       num_byzantine: Union[int, tf.Tensor],
   ) -> Union[bool, tf.Tensor]:
-    # Not `and`: of tensors, too.
+    # Not `and`, which does not work for tensors.
     return (num_messages > 2 * num_byzantine + 2) & (
         num_messages - num_byzantine >= self.m
     )
@@ -182,12 +182,12 @@ class MultiKrum(Krum):
 
 @dataclasses.dataclass(frozen=True)
 class CenteredClipping(Rule):
-  """The mean of what is left of the differences from a center when clipped.
+  """Moves a center by the mean of the clipped differences from it.
 
   Breakdown point 1/2. Cost n d per step, n d log^2 n for the start, which is
-  the coordinate-wise median, anew in every round. The radius is the median
-  distance from the center, anew in every step: with a fixed one it is
-  (delta, c)-robust only if that is tied to sigma. A bias of the order f r / n
+  the coordinate-wise median, recomputed in every round. The radius is the
+  median distance from the center, recomputed in every step: a fixed one is
+  (delta, c)-robust only if it is tied to sigma. A bias of the order f r / n
   remains.
   """
 

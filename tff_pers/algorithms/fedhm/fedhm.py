@@ -1,9 +1,9 @@
 """FedHM: devices of different capacity train low-rank forms of one model.
 
-The server has one model of full rank. Each round it factorises the kernels of
-the later layers, once, and every client gets the model of its tier: those
-kernels cut at the tier's rank, as two thin layers. The products of what the
-clients return are averaged.
+The server has one full-rank model. In each round it factorizes the kernels of
+the later layers once, and every client gets the model of its tier: these
+kernels truncated to the tier's rank, as two thin layers. The server averages
+the products of the factors that clients return.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization
@@ -35,7 +35,7 @@ from tff_pers.models import masked
 from tff_pers.models import tiers as tiers_lib
 from tff_pers import tff
 
-# In the place of a client: keeps it apart from their draws.
+# Takes the place of a client in the key: separates this draw from theirs.
 _DIRECTIONS_USE = -9
 
 
@@ -62,22 +62,22 @@ def build_fedhm(
                            unit vector in A_l and 0 in B_l, ours)
               K times, with a minibatch b:
                 g_p   = grad f_p(w_p; b) + grad (lambda/2) sum_l ||A_l B_l||_F^2
-                        + weight_decay * (what is not factorised)
+                        + weight_decay * (unfactorized weights)
                 w_p   = w_p - eta g_p, with momentum from 0 in every round
     server  : alpha_p = exp(gamma_p/tau) / sum_q exp(gamma_q/tau), q in cohort
               W_l = sum_p alpha_p A_lp B_lp,  other layers: sum_p alpha_p W_lp
 
-  Server state: `weights` W and `factors`, see `TieredModel`; what is made of W
-  once per round stands in the state so that all who need it find it there.
+  Server state: `weights` W and `factors`, see `TieredModel`; the factors are
+  computed once per round and stored, so that all computations can use them.
   Clients are stateless. A client deploys, and `evaluate` evaluates, the model
-  of its tier, in the one type of all tiers; `evaluate_global` evaluates the
+  of its tier, padded to one type for all tiers; `evaluate_global` evaluates the
   truncations of W by tier, named by their ratios.
 
   Limit case: with all ratios 1 and equal weights it is FedAvg of unweighted
   clients. Without local training it is not the identity: a singular direction
-  keeps the share of the clients whose rank reaches it. `energy_top_rmin`, a
-  metric of the round, is the share of the energy in the directions that all
-  tiers have, of the weights at the start of the round.
+  is scaled by the share of the clients whose rank includes it.
+  `energy_top_rmin`, a metric of the round, is the share of the energy of the
+  initial weights in the directions that all tiers include.
 
   Args:
     tiered: The models of the tiers.
@@ -85,17 +85,17 @@ def build_fedhm(
     hyperparameters: See `FedHMHyperparameters`; `tiers`, `full_rank` and
       `rank_base` are in `tiered`, `tau` is an argument.
     tau: > 0; infinity: equal weights.
-    client_weighting: A factor of the weights, see `client_work.client_weight`;
+    client_weighting: A factor on the weights, see `client_work.client_weight`;
       the paper has none.
-    mean_factory: Combines the recovered models, in the place of what
-      `aggregator` of the hyperparameters names.
+    mean_factory: Replaces the `aggregator` of the hyperparameters for the mean
+      of the recovered models.
 
   Returns:
     A `PersonalizedProcess` with `parts`, `tiers` and `evaluate_global`. Its
-    `bytes_down` and `bytes_up` are those of the model of the client's tier.
+    `bytes_down` and `bytes_up` count the model of the client's tier.
 
   Raises:
-    TypeError: If `hyperparameters` are of another kind.
+    TypeError: If `hyperparameters` have the wrong type.
     ValueError: If the loss is masked and the model has no logit per class.
   """
   head: tuple[int, ...] = ()
@@ -150,25 +150,25 @@ def build_fedhm(
 
 
 def tier_weights(ratios: Sequence[float], tau: float) -> list[float]:
-  """Returns exp(gamma / tau) of every tier, up to a common factor.
+  """Returns exp(gamma / tau) for every tier, up to a common factor.
 
-  A weighted mean takes their shares in the cohort: a softmax over the clients
-  that take part.
+  A weighted mean normalizes them over the cohort, which gives a softmax over
+  the participating clients.
 
   Args:
     ratios: gamma, the rank ratios.
     tau: Temperature > 0; infinity: all weights are 1.
   """
-  # Less the largest ratio, because exp(1 / tau) may be too large for float32.
+  # Subtract the largest ratio, because exp(1 / tau) may overflow float32.
   return [math.exp((ratio - max(ratios)) / tau) for ratio in ratios]
 
 
 def _build_work(
     tiered, assign, hyperparameters, tau, client_weighting, head
 ) -> client_work.ClientWork:
-  """Returns the client's lines of Algorithm 1."""
+  """Returns the client work of Algorithm 1."""
   weights = tier_weights(tiered.ratios, tau)
-  # In a deployment only the model of the tier is sent, both ways.
+  # A real deployment would send only the tier's model, both ways.
   size = tiered.base.dtype.size
   sizes = [float(size * tier.num_parameters) for tier in tiered.tiers]
 
@@ -210,7 +210,7 @@ def _build_work(
 
 
 def _measure(tiered):
-  """Returns what is measured in a round; nothing without factors."""
+  """Returns the measurements of a round; empty without factors."""
   if not tiered.least_ranks:
     return None
   return lambda state, mean: collections.OrderedDict(

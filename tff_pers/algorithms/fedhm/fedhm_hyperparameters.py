@@ -17,20 +17,20 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
 
   tiers: str = hp.field(
       'all',
-      'Rank ratios of the tiers of clients, as 1:0.5:0.25:0.125; 1 is the'
-      ' unfactorised model, and a ratio may be there twice; all: those of the'
-      ' task; all_smallest: as many tiers, all with the smallest of them.',
+      'Rank ratios of the tiers of clients, such as 1:0.5:0.25:0.125; 1 is the'
+      ' unfactorised model, and ratios may be repeated; all: the ratios of the'
+      ' task; all_smallest: as many tiers, all with the smallest ratio.',
   )
   full_rank: str = hp.field(
       'auto',
-      'Layers that are never factorised, as conv_0:dense_3; none; auto: those'
-      ' that the model names, or the first, the last and 1 x 1 convolutions.',
+      'Layers that are never factorised, such as conv_0:dense_3; none; auto:'
+      ' as the model declares, or the first, the last and 1 x 1 convolutions.',
   )
   rank_base: str = hp.field(
       'out_channels',
-      'What the rank of a layer is a share of: its output channels, the smaller'
-      ' of its input and output channels, or the smaller side of the unrolled'
-      ' kernel.',
+      'Size of which the rank is a share: output channels of the layer, the'
+      ' smaller of its input and output channels, or the smaller side of the'
+      ' unrolled kernel.',
       choices=factorized.RANK_BASES,
   )
   tau: str = hp.field(
@@ -41,14 +41,14 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
   frobenius_decay: float = hp.field(
       1e-4,
-      'Penalty on the squared norm of products of factors, in the place of'
+      'Penalty on the squared norm of the products of factors, which replaces'
       ' weight_decay on the factors.',
       minimum=0.0, search=hp.Around(10),
   )
   masked_loss: bool = hp.field(
       False,
       'Train with logits 0 for the classes that a client does not have, and'
-      ' average the rows of the output layer over the clients that have the'
+      ' average each row of the output layer over the clients that have the'
       ' class.',
   )
 
@@ -64,12 +64,12 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
       of_task: `Task.rank_ratios`.
 
     Raises:
-      ValueError: If `tiers` is no list of ratios in (0, 1].
+      ValueError: If `tiers` is not a list of ratios in (0, 1].
     """
     return tiers_lib.parse_ratios(self.tiers, of_task)
 
   def temperature(self, assignment: str) -> float:
-    """Returns tau > 0, maybe infinite.
+    """Returns tau > 0, possibly infinite.
 
     Args:
       assignment: `Task.tier_assignment`.
@@ -80,8 +80,8 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
     if self.tau == 'auto':
       return 5.0 if assignment == 'dynamic' else math.inf
     tau = _number(self.tau)
-    # exp(-1 / 0.02) = 2e-22 is far from what float32 takes for 0, and a client
-    # of weight 0 would count as absent.
+    # exp(-1 / 0.02) = 2e-22 is still far above float32's underflow; a client of
+    # weight 0 would count as absent.
     if not tau >= 0.02:
       raise ValueError(
           f'`tau` must be a number >= 0.02, inf or auto, found {self.tau!r}.'
@@ -89,7 +89,7 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
     return tau
 
   def layers_of_full_rank(self) -> Optional[tuple[str, ...]]:
-    """Returns the names of the layers that stay, None: by default."""
+    """Returns names of layers that are not factorized; None: the default."""
     if self.full_rank == 'auto':
       return None
     if self.full_rank == 'none':
@@ -113,7 +113,7 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
     )
 
   def describe(self, task: Any) -> str:
-    """Returns the ranks and sizes of the tiers, and what may be too small."""
+    """Returns ranks and sizes of the tiers, and a warning if too small."""
     tiered = self.tiered(task.model, task.rank_ratios)
     names = [weight.name for weight in layers.describe(task.model)]
     lines = [
@@ -128,16 +128,16 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
     )
     if rank < task.num_classes - 1:
       lines.append(
-          f'The smallest rank, {rank} of {name}, is below the number of classes'
-          f' less 1, {task.num_classes - 1}: through it {task.num_classes}'
-          ' classes cannot be told apart. Tip: larger --fedhm_tiers, or a'
+          f'The smallest rank, {rank} of {name}, is less than the number of'
+          f' classes minus 1, {task.num_classes - 1}: it cannot separate'
+          f' {task.num_classes} classes. Tip: larger --fedhm_tiers, or a'
           ' --model with wider layers.'
       )
     return '\n'.join(lines)
 
 
 def _number(text: str) -> float:
-  """Returns the number that a text means; NaN if it means none."""
+  """Returns the number in a text, or NaN."""
   try:
     return float(text)
   except ValueError:

@@ -1,13 +1,13 @@
 """FFGG: fine-tuning followed by a global gradient.
 
-A client fits its private weights to the global ones it has received, then sends
-one gradient of the global ones, taken there with the private ones constant.
+A client fits its private weights to the global weights that it received, then
+sends one gradient of the global weights, with the private ones held constant.
 
     F_m(theta) = grad_theta f_m(theta, w) at w = w_m*(theta)
 
-Where every client can fit its data after fine-tuning at one common theta* ("the
+If every client can fit its data after fine-tuning at one common theta* ("the
 model is overpersonalized"), all F_m(theta*) are 0, and heterogeneity costs
-nothing: no neighbourhood, whatever the cohort.
+nothing: training converges to theta* exactly, with any cohort.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
@@ -54,35 +54,34 @@ def build_ffgg(
     server  : theta <- theta - gamma_theta * sum_m q_m Delta_m / sum_m q_m
 
   Delta is the gradient of the mean loss over all examples of the client,
-  dropout off. Private weights start anew whenever a client takes part, and are
-  forgotten; stateful clients keep them. What else the server does, what clients
-  deploy, and the metrics that tell whether the split suits: see
-  `ffgg_stages.compose`.
+  without dropout. Private weights restart whenever a client takes part and are
+  then discarded; stateful clients keep them. For the server, deployment, and
+  metrics that tell whether the split suits the data, see `ffgg_stages.compose`.
 
-  As `async_ffgg` (Algorithm 3, Theorem 7) the server takes its step on each
-  message as it arrives, and stale messages count like fresh ones: at a theta*
-  that suits all clients every Delta is 0, so that a delay costs time and leaves
-  no error. An event-driven program runs the `parts` of the process so; a round
-  of `next` is one of FFGG with staleness 0.
+  As `async_ffgg` (Algorithm 3, Theorem 7), the server takes a step on each
+  message when it arrives, and stale messages have the same weight as fresh
+  ones: at a theta* that suits all clients every Delta is 0, so that delays cost
+  time but cause no error. Event-driven programs use the `parts` of the process;
+  a round of `next` is a round of FFGG with staleness 0.
 
   Limit case: without private weights it is FedSGD, gradient descent on the mean
-  loss. Theorem 1 takes gamma_theta <= 1 / L, with F_m 1/L-cocoercive.
+  loss. Theorem 1 assumes gamma_theta <= 1 / L, with F_m 1/L-cocoercive.
 
   Args:
     parts: The model and its split.
-    hyperparameters: See there; `split` is `parts` already.
+    hyperparameters: See `FFGGHyperparameters`; `split` is `parts` already.
     client_weighting: q_m, see `client_work.client_weight`; uniform in theory.
     tuner: Replaces the fine-tuner of the hyperparameters.
-    model_aggregator: Replaces what `aggregator` of the hyperparameters names.
+    model_aggregator: Replaces the `aggregator` of the hyperparameters.
 
   Returns:
     A `PersonalizedProcess` with `parts`. A client deploys theta with its w
-    after the final fine-tuning, weights of the model that was split.
+    after the final fine-tuning, as weights of the unsplit model.
 
   Raises:
-    TypeError: If `parts` or `hyperparameters` is of another kind.
-    ValueError: If no weight is global; if the fine-tuner is for quadratics and
-      the loss is none in the private weights.
+    TypeError: If `parts` or `hyperparameters` has the wrong type.
+    ValueError: If no weight is global, or if the fine-tuner is for quadratics
+      and the loss is not quadratic in the private weights.
   """
   private = ffgg_private.PrivateWeights(parts, hyperparameters, tuner)
 
@@ -91,15 +90,15 @@ def build_ffgg(
     own = private.tune(  # w_m^r, Algorithm 2
         message, kept, data, use=ffgg_private.FINE_TUNING
     )
-    # Delta_m^r. A tape of its own, which has seen no step of the fine-tuning:
-    # w is a constant, or the unrolled gradient would be added.
+    # Delta_m^r. A separate tape that has not recorded the fine-tuning, so that
+    # w is a constant; otherwise the gradient through its steps would be added.
     delta = local_gradient.compute(
         parts.global_model(own), theta, data,
         seed=client_work.key(message, data),
     )
     return client_work.ClientOutput(
         client_state=private.keep(kept, own),
-        # Of theta alone: w never leaves its client.
+        # Only theta's: w never leaves its client.
         update=collections.OrderedDict(weights=delta.gradient),
         weight=client_work.client_weight(
             client_weighting, data, hyperparameters.batch_size
@@ -128,9 +127,9 @@ def _build(task, hyperparameters):
 def known_smoothness(
     task: task_lib.Task, parts: partition.Partition
 ) -> Optional[float]:
-  """Returns L = max_m lambda_max(G_m) over honest clients, None if unknown.
+  """Returns L = max_m lambda_max(G_m) over honest clients, or None.
 
-  It is known of least squares with a private w (section 5.1).
+  It is known for least squares with a private w (section 5.1).
   """
   is_known = task.model.name == 'least_squares'
   if not is_known or list(parts.is_private) != [False, True]:

@@ -23,28 +23,28 @@ _ADAPTIVE = 'server_optimizer=adam'
 
 @dataclasses.dataclass(frozen=True)
 class PartialHyperparameters(split_hyperparameters.SplitHyperparameters):
-  """What FFGG and Local FFGG share."""
+  """Common hyperparameters of FFGG and Local FFGG."""
 
   adapt_epochs: int = hp.inherited(
       split_hyperparameters.SplitHyperparameters, 'adapt_epochs', when=_STEPS
   )
   tuner: str = hp.field(
       'sgd',
-      'How private weights are learned with the global ones frozen: minibatch'
-      ' steps of sgd or adam; for losses that are quadratic in them also cg'
-      ' (conjugate gradient on all examples) and exact.',
+      'How private weights are trained with frozen global weights: by minibatch'
+      ' steps of sgd or adam; for losses that are quadratic in them also by cg'
+      ' (conjugate gradient on all examples) or exact.',
       choices=('sgd', 'adam', 'cg', 'exact'),
   )
   stateful: bool = hp.field(
       False,
-      'Whether clients keep their private weights and start from them; else'
-      ' they start anew whenever they take part, and keep nothing.',
+      'Whether clients keep their private weights and resume from them; else'
+      ' they restart in each round in which they take part and keep nothing.',
   )
   private_init: str = hp.field(
       'initial',
-      'Where private weights start anew: initial (their part of the run\'s'
-      ' first weights, or of the pre-trained ones), random (fresh in every'
-      ' round, at every client), or zeros.',
+      'Start of private weights that are not kept: initial (from the run\'s'
+      ' initial or pre-trained weights), random (drawn anew in every round by'
+      ' every client), or zeros.',
       choices=('initial', 'random', 'zeros'),
       when='stateful=false',
   )
@@ -64,7 +64,7 @@ class PartialHyperparameters(split_hyperparameters.SplitHyperparameters):
   pretrain_rounds: int = hp.field(
       0,
       'First rounds, in which all weights are global and trained by FedAvg;'
-      ' the private ones start from the result.',
+      ' the private weights start from the result.',
       minimum=0, when='stateful=false and private_init=initial',
   )
   pretrain_learning_rate: float = hp.field(
@@ -84,19 +84,19 @@ class PartialHyperparameters(split_hyperparameters.SplitHyperparameters):
   def cadence(
       self, num_clients: int, cohort_size: int
   ) -> cadence_lib.Cadence:
-    """See the base; before, all clients have one model."""
+    """See the base class; during pre-training, all clients share one model."""
     return super().cadence(num_clients, cohort_size).after(self.pretrain_rounds)
 
   def final_budget(self) -> dict[str, Any]:
-    """Returns the budget of the fine-tuning before a client is evaluated."""
+    """Returns the budget of the final fine-tuning before evaluation."""
     return dict(batch_size=self.batch_size, num_epochs=self.adapt_epochs)
 
   def fine_tuner(self, parts: partition.Partition) -> fine_tuners.FineTuner:
     """Returns the fine-tuner.
 
     Raises:
-      ValueError: If it is for quadratics and the loss is none in the private
-        weights.
+      ValueError: If it is for quadratics and the loss is not quadratic in the
+        private weights.
     """
     if self.tuner in ('cg', 'exact'):
       theta, own = parts.initial_weights(0)
@@ -114,12 +114,12 @@ class PartialHyperparameters(split_hyperparameters.SplitHyperparameters):
   ) -> Optional[tff.learning.optimizers.Optimizer]:
     """Returns Adam, or None if the server's steps are plain.
 
-    Adam corrects its bias, as in the code of the experiments, and so is not
-    that of `server_optimizers`.
+    This Adam corrects its bias, as in the code of the experiments, and thus is
+    not the one in `server_optimizers`.
 
     Args:
       learning_rate: gamma_theta.
-      dtype: That of the weights.
+      dtype: Dtype of the weights.
     """
     if self.server_optimizer == 'sgd':
       return None
@@ -130,14 +130,14 @@ class PartialHyperparameters(split_hyperparameters.SplitHyperparameters):
 
 
 def _adam(learning_rate, dtype, *further):
-  # NumPy numbers of the weights' type, because TFF's optimizer multiplies
+  # NumPy numbers of the weights' dtype, because TFF's optimizer multiplies
   # tensors by them.
   numbers = map(dtype.as_numpy_dtype, (learning_rate, *further))
   return tff.learning.optimizers.build_adam(*numbers)
 
 
 def _local_training(name: str, **changes):
-  """Returns a field of all local training, which has a use less here."""
+  """Returns a field of `LocalTraining` with changes, such as its `when`."""
   return hp.inherited(hp.LocalTraining, name, **changes)
 
 
@@ -145,7 +145,7 @@ def _local_training(name: str, **changes):
 class FFGGHyperparameters(PartialHyperparameters):
   """Hyperparameters of FFGG."""
 
-  # Clients take minibatch steps with private weights alone.
+  # Clients take minibatch steps on private weights only.
   learning_rate: float = hp.field(
       0.1, 'Step size gamma_w of the private weights, per step.', above=0.0,
       when=f'{_STEPS} or {_PRETRAINS}', search=hp.Around(20),
@@ -175,8 +175,8 @@ class FFGGHyperparameters(PartialHyperparameters):
   clip_norm: float = _local_training(
       'clip_norm', when=f'{_STEPS} or {_PRETRAINS}'
   )
-  # A round is a single step: with 0.1, as for local steps, training takes ten
-  # times as many rounds.
+  # A round is a single step: with the 0.1 of local steps, training would take
+  # ten times as many rounds.
   server_learning_rate: float = hp.field(
       1.0, 'Step size gamma_theta of the global weights, per round.', above=0.0,
       search=hp.Around(10),
@@ -191,7 +191,7 @@ class FFGGHyperparameters(PartialHyperparameters):
       )
 
   def fine_tuning_budget(self) -> dict[str, Any]:
-    """Returns how long a client fine-tunes in a round."""
+    """Returns the length of fine-tuning in a round."""
     return self.budget()
 
 
@@ -199,13 +199,13 @@ class FFGGHyperparameters(PartialHyperparameters):
 class AsyncFFGGHyperparameters(FFGGHyperparameters):
   """Hyperparameters of FFGG whose server takes a step on each message."""
 
-  # The base has no auto; `step` makes a number of it.
+  # The base class has no auto; `step` turns it into a number.
   server_learning_rate: _Rate = hp.field(  # type: ignore[assignment]
       'auto',
-      'Step size gamma_theta of the global weights, per message; auto: that of'
-      ' the theory where the smoothness L of the clients is known, 1 / (2 L'
-      ' sqrt(2 P tau_max)) with P clients at work and the largest delay'
-      ' tau_max, else 1 / P.',
+      'Step size gamma_theta of the global weights, per message; auto: if the'
+      ' smoothness L of the clients is known, the theoretical 1 / (2 L sqrt(2 P'
+      ' tau_max)) with P clients in flight and the largest delay tau_max; else'
+      ' 1 / P.',
       above=0.0, auto=True, search=hp.Between(0.01, 3.0, log=True),
   )
 
@@ -223,9 +223,9 @@ class AsyncFFGGHyperparameters(FFGGHyperparameters):
     """Returns gamma_theta (Theorem 7).
 
     Args:
-      arrivals: What is known of the messages; None: rounds, which are one
-        message without delay.
-      smoothness: L, or None: unknown.
+      arrivals: Known delays of the messages; None: rounds, each of which counts
+        as one message without delay.
+      smoothness: L, or None if unknown.
     """
     if not isinstance(self.server_learning_rate, str):
       return self.server_learning_rate
@@ -241,8 +241,8 @@ class LocalFFGGHyperparameters(PartialHyperparameters):
 
   local_steps: int = hp.field(
       0,
-      'Alternating steps K, in minibatches: each is one of the private and one'
-      ' of the global weights; 0: use local_epochs instead.',
+      'Alternating steps K, in minibatches, each of one private and one global'
+      ' step; 0: use local_epochs instead.',
       minimum=0, search=hp.Around(4),
   )
   local_epochs: int = hp.field(
@@ -286,7 +286,7 @@ class LocalFFGGHyperparameters(PartialHyperparameters):
     return self.private_learning_rate or self.learning_rate
 
   def fine_tuning_budget(self) -> dict[str, Any]:
-    """Returns how long a client fine-tunes before its alternating steps."""
+    """Returns the length of fine-tuning before the alternating steps."""
     return dict(
         batch_size=self.batch_size, num_steps=self.private_steps or None,
         num_epochs=self.private_epochs or None,

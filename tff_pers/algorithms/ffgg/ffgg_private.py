@@ -1,4 +1,4 @@
-"""The private weights of a client of FFGG and Local FFGG.
+"""Private weights of a client of FFGG and Local FFGG.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
@@ -19,13 +19,13 @@ from tff_pers.models import partition
 Hyperparameters = Union[
     ffgg_hp.FFGGHyperparameters, ffgg_hp.LocalFFGGHyperparameters
 ]
-# Uses of the key of (seed, round, client); 0 is the main line of batches.
+# Uses of the key of (seed, round, client); 0 is the main batch sequence.
 FINE_TUNING = 1
 _RANDOM_START = 2
 
 
 class PrivateWeights:
-  """A client's private weights: where they start, and how they are tuned."""
+  """Initializes and fine-tunes a client's private weights."""
 
   def __init__(
       self,
@@ -37,12 +37,12 @@ class PrivateWeights:
 
     Args:
       parts: The model and its split.
-      hyperparameters: Say where they start and how they are tuned.
+      hyperparameters: Determine the start and the fine-tuning.
       tuner: Replaces the fine-tuner of the hyperparameters.
 
     Raises:
-      ValueError: If all weights are private: nothing would be learned together;
-        if they are to start at random and the model draws none of them.
+      ValueError: If all weights are private, so that nothing is shared, or if
+        they shall start at random but their initialization is deterministic.
     """
     if all(parts.is_private):
       raise ValueError(
@@ -54,7 +54,7 @@ class PrivateWeights:
       if all(np.array_equal(a, b) for a, b in pairs):
         raise ValueError(
             '`private_init` must be initial or zeros because the private'
-            f' weights of {parts.model.name} start alike whatever the seed,'
+            f' weights of {parts.model.name} start alike for every seed,'
             ' found random.'
         )
     self._parts = parts
@@ -66,12 +66,12 @@ class PrivateWeights:
   def start(
       self, message: Mapping[str, Any], kept: Any, data: Mapping[str, Any]
   ) -> Any:
-    """Returns w^0 of this participation."""
+    """Returns the initial w of this participation."""
     how = self._hyperparameters.private_init
     if self._hyperparameters.stateful:
       return kept
     if how == 'random':
-      # The key of the round and the client: fresh at every participation.
+      # The key of round and client: a new draw at every participation.
       key = client_work.key(message, data, _RANDOM_START)
       return self._parts.split(self._parts.model.init(key))[1]
     own = initial(self._parts, message)
@@ -83,13 +83,13 @@ class PrivateWeights:
       self, message: Mapping[str, Any], kept: Any, data: Mapping[str, Any], *,
       use: int,
   ) -> Any:
-    """Returns w ~ argmin_w f_m(theta, w), theta being what was received.
+    """Returns w ~ argmin_w f_m(theta, w) for the received theta.
 
     Args:
-      message: What was received.
-      kept: The client's state.
+      message: The message from the server.
+      kept: The client state.
       data: Dense client data.
-      use: Which batches, see `client_work.key`.
+      use: Number of the batch sequence, see `client_work.key`.
     """
     hyperparameters = self._hyperparameters
     return self._tuned(
@@ -105,8 +105,8 @@ class PrivateWeights:
   ) -> Any:
     """Returns w after stage 3, with the batches of the coming round.
 
-    Its steps do not follow the schedule, which is made for the rounds: the rate
-    may have fallen to almost nothing.
+    Its steps ignore the schedule, which is for the rounds: the rate may have
+    decayed to almost nothing.
     """
     hyperparameters = self._hyperparameters
     budget = hyperparameters.fine_tuning_budget()
@@ -134,7 +134,7 @@ class PrivateWeights:
 def initial(
     parts: partition.Partition, state_or_message: Mapping[str, Any]
 ) -> Any:
-  """Returns the private part of the first weights, or of the pre-trained."""
+  """Returns the private part of the initial or pre-trained weights."""
   if 'private' in state_or_message:
     return state_or_message['private']
   return parts.initial_weights(state_or_message['seed'])[1]

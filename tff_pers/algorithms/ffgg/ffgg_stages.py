@@ -1,8 +1,8 @@
-"""The server of FFGG and Local FFGG, and the stages of their experiments.
+"""Server and stages of FFGG and Local FFGG.
 
-  1. Pre-training, if asked for: FedAvg of all weights, for theta^0 and w^0.
-  2. Training: clients fine-tune w and send something for theta.
-  3. Final fine-tuning: theta frozen, each client trains w before it is
+  1. Pre-training, if requested: FedAvg of all weights, to get theta^0 and w^0.
+  2. Training: clients fine-tune w and send an update of theta.
+  3. Final fine-tuning: with frozen theta, each client trains w before it is
      evaluated.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
@@ -36,28 +36,28 @@ def compose(
     client_weighting: str,
     model_aggregator: Optional[composition.Aggregator] = None,
 ) -> process.PersonalizedProcess:
-  """Composes clients that send something for theta with the server.
+  """Composes clients that send updates of theta with the server.
 
-    server  : theta <- theta - gamma_theta * mean of what was sent
+    server  : theta <- theta - gamma_theta * mean of the updates
 
   Server state: `weights` theta; `optimizer` if it is not plain; with
-  pre-training `private`, w^0, and `pretraining`, its optimizer. Clients keep w
-  if they are stateful. Deploys (theta, w) after the final fine-tuning.
+  pre-training `private`, w^0, and `pretraining`, its optimizer. Stateful
+  clients keep w. Deploys (theta, w) after the final fine-tuning.
 
   Two metrics tell whether the split suits the data, both means with the weights
   of the clients. `mean_squared_norm` is mean_m ||F_m||^2: if it is tiny from
-  the beginning, so much is private that theta gets no signal; if it stays while
-  `norm_of_mean` ||mean_m F_m|| goes to 0, no theta suits all clients: the model
-  is not overpersonalized. In stage 1, F_m is the sum of a client's gradients
-  with respect to theta.
+  the beginning, so much is private that theta gets no signal; if it stays large
+  while `norm_of_mean` ||mean_m F_m|| goes to 0, no theta suits all clients: the
+  model is not overpersonalized. In stage 1, F_m is the sum of a client's
+  gradients with respect to theta.
 
   Args:
     parts: The model and its split.
-    work: What a client does in stage 2; its update is <weights>.
-    private: See there.
+    work: The client work of stage 2; its update is <weights>.
+    private: The private weights, see `ffgg_private.PrivateWeights`.
     hyperparameters: Those of the method.
     scale: `(message) -> scalar`: in stage 2 a client sends F_m times this.
-    client_weighting: Of the clients in stage 1.
+    client_weighting: Weights of the clients in stage 1.
     model_aggregator: Replaces the weighted mean, e.g. by a robust rule.
   """
   pretrains = bool(hyperparameters.pretrain_rounds)
@@ -111,7 +111,7 @@ def compose(
     return parts.merge(message['weights'], own)
 
   def client_model(state, kept, index):
-    del index  # Nothing depends on it.
+    del index  # Not needed.
     own = kept
     if not hyperparameters.stateful:
       own = ffgg_private.initial(parts, state)
@@ -153,7 +153,7 @@ def compose(
 
 
 def _with_norm(work: client_work.ClientWork, scale) -> client_work.ClientWork:
-  """Returns the work whose clients also report ||F_m||^2."""
+  """Returns client work that also reports ||F_m||^2."""
 
   def update(message, kept, data):
     output = work.update(message, kept, data)
@@ -171,7 +171,7 @@ def _squared_norm(update, scale):
 
 
 class _Server:
-  """Steps of the server, plain or of an optimizer in a field of its state."""
+  """Server steps, plain or of an optimizer stored in the server state."""
 
   def __init__(self, hyperparameters, learning_rate: float, dtype):
     self._rate = learning_rate
@@ -188,7 +188,7 @@ class _Server:
     return {field: self._optimizer.initialize(specs)}
 
   def step(self, field: str, state, weights, mean, names):
-    """Returns the fields of the state that change."""
+    """Returns the updated fields of the state."""
     changed = {}
     if self._optimizer is None:
       weights = local_sgd.descend(weights, mean, self._rate)
@@ -206,7 +206,7 @@ def _after_pretraining(
     hyperparameters: ffgg_private.Hyperparameters,
     client_weighting: str,
 ) -> client_work.ClientWork:
-  """Returns the work of stage 1 in its rounds, then that of stage 2."""
+  """Returns client work: stage 1 in its rounds, then stage 2."""
 
   def pretrain(message, kept, data):
     weights = parts.merge(message['weights'], message['private'])
@@ -229,7 +229,7 @@ def _after_pretraining(
 
   def personalize(message, kept, data):
     output = work.update(message, kept, data)
-    # Of the aggregate's type; nothing private is sent in this stage.
+    # Zeros of the aggregate's type; nothing private is sent in this stage.
     nothing = tf.nest.map_structure(tf.zeros_like, message['private'])
     return output._replace(
         update=collections.OrderedDict(output.update, private=nothing),

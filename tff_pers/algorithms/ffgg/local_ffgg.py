@@ -1,4 +1,4 @@
-"""Local FFGG: fine-tuning, then steps of private and global weights in turn.
+"""Local FFGG: fine-tuning, then alternating private and global steps.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
@@ -47,29 +47,29 @@ def build_local_ffgg(
               Delta <- theta - a
     server  : theta <- theta - sum_m q_m Delta_m / sum_m q_m
 
-  The paper has a server step of 1, its experiments FedAdam. Private weights
-  start anew whenever a client takes part, and are forgotten; stateful clients
-  keep them. See `ffgg_stages.compose` for the server, for what clients deploy,
-  and for the metrics, in which F_m is the sum of a client's K gradients.
+  The paper uses the server step 1, its experiments FedAdam. Private weights
+  restart whenever a client takes part and are then discarded; stateful clients
+  keep them. See `ffgg_stages.compose` for the server, deployment and metrics,
+  in which F_m is the sum of a client's K gradients.
 
   Limit cases: without private weights it is FedAvg; with K = 1, an exact w and
   full batches it is FFGG with the same gamma_theta.
 
   Args:
     parts: The model and its split.
-    hyperparameters: See there; `split` is `parts` already.
+    hyperparameters: See `LocalFFGGHyperparameters`; `split` is `parts` already.
     client_weighting: q_m, see `client_work.client_weight`; uniform in theory.
     tuner: Replaces the fine-tuner of the hyperparameters.
-    model_aggregator: Replaces what `aggregator` of the hyperparameters names.
+    model_aggregator: Replaces the `aggregator` of the hyperparameters.
 
   Returns:
     A `PersonalizedProcess` with `parts`. A client deploys theta with its w
-    after the final fine-tuning, weights of the model that was split.
+    after the final fine-tuning, as weights of the unsplit model.
 
   Raises:
-    TypeError: If `parts` or `hyperparameters` is of another kind.
-    ValueError: If no weight is global; if the fine-tuner is for quadratics and
-      the loss is none in the private weights.
+    TypeError: If `parts` or `hyperparameters` has the wrong type.
+    ValueError: If no weight is global, or if the fine-tuner is for quadratics
+      and the loss is not quadratic in the private weights.
   """
   private = ffgg_private.PrivateWeights(parts, hyperparameters, tuner)
   local = local_step.build(hyperparameters)
@@ -87,7 +87,7 @@ def build_local_ffgg(
     delta = local_sgd.difference(theta, shared)
     return client_work.ClientOutput(
         client_state=private.keep(kept, own),
-        # Of theta alone: w never leaves its client.
+        # Only theta's: w never leaves its client.
         update=collections.OrderedDict(weights=delta),
         weight=client_work.client_weight(
             client_weighting, data, hyperparameters.batch_size

@@ -1,4 +1,4 @@
-"""FLoRAL: a shared base, low-rank adaptors, and a router of each client."""
+"""FLoRAL: a shared base, low-rank adaptors, and a router per client."""
 
 from tff_pers.algorithms.floral.floral import build_floral
 from tff_pers.algorithms.floral.floral import build_floral_client_work

@@ -1,9 +1,9 @@
 """FLoRAL: a shared model, C low-rank adaptors, and a router per client.
 
-Clients belong to a few clusters that nobody knows. Client k runs one model,
-base + sum_c pi_c adaptor_c with pi = softmax(theta_k); base, adaptors and
-router are trained together by local SGD. The base is averaged as in FedAvg,
-each adaptor by how much the clients use it, and routers never leave them.
+Clients belong to a few unknown clusters. Client k uses the model base +
+sum_c pi_c adaptor_c with pi = softmax(theta_k); base, adaptors and router are
+trained jointly by local SGD. The base is averaged as in FedAvg, each adaptor
+weighted by how much clients use it, and routers never leave their clients.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
     Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
@@ -62,44 +62,43 @@ def build_floral(
               a_c <- sum_k pi_kc n_k a_kc / sum_k pi_kc n_k       for every c
 
   All gradients of a step are taken at the same point, and all parts move in one
-  step: they are clipped by one norm, after the preconditioning (see
-  `local_step`). All three rates follow the schedule; routers do not decay. With
-  `router_step=scale_free`, the default, which is ours, theta_k moves by a
-  multiple of its gradient instead, which is not clipped (see
-  `client_works.router_training`).
+  step, clipped by their joint norm after preconditioning (see `local_step`).
+  All three rates follow the schedule; routers do not decay. With
+  `router_step=scale_free`, the default and our own, theta_k instead moves by an
+  unclipped multiple of its gradient (see `client_works.router_training`).
 
   Server state: `weights` <adaptors, base>, and `optimizer`, the states of their
-  server optimizers under the same names. Client state: `router`
-  theta_k, float[C], at first zero (uniform); nothing for stateless clients,
-  with router=oracle and with objective=mfl. Deploys the base's weights with the
+  server optimizers under the same names. Client state: `router` theta_k,
+  float[C], initially zero (uniform); empty for stateless clients, with
+  router=oracle and with objective=mfl. Deploys the base's weights with the
   mixture folded in. `evaluate` returns `router` pi_k, float[C], beside the
   metrics.
 
-  With `splits` > 0, which is ours, the server copies overloaded adaptors onto
-  others; states and metrics have more fields then, see `floral_splits`.
+  With `splits` > 0 (our own), the server copies overloaded adaptors onto unused
+  ones; states and metrics then have more fields, see `floral_splits`.
 
   Limit cases: C = 0 is FedAvg; C = 1 is FedAvg with one shared adaptor.
 
   Args:
     adapted: The model with its adaptors, see `models.adaptors.floral`.
-    hyperparameters: See `floral_hyperparameters`; those that say what adaptors
-      are like have no effect here.
+    hyperparameters: See `floral_hyperparameters`; those that describe the
+      adaptors have no effect here.
     groups: int32[N], true clusters; needed with router=oracle.
     num_clients: N; a client of a larger index never trains, and learns its
       router when it is evaluated. None: every client may train.
     client_weighting: n_k, see `client_work.client_weight`.
     model_aggregator: Replaces `aggregators.RouterWeightedFactory`, e.g. with
       other inner sums; with `center` it must be built `with_shares`. None with
-      `splits`: sums that clip would clip what the server looks at, too.
+      `splits`, because clipping would also clip the shares that it needs.
 
   Returns:
-    A `PersonalizedProcess` with `parts`; for these N clients, if `num_clients`
-    or `groups` is given. The metrics of a round have `router_entropy`, the mean
-    entropy of pi_k in nats.
+    A `PersonalizedProcess` with `parts`, for these N clients if `num_clients`
+    or `groups` is given. The metrics of a round include `router_entropy`, the
+    mean entropy of pi_k in nats.
 
   Raises:
-    TypeError: If `adapted`, `hyperparameters` or `num_clients` is of another
-      kind.
+    TypeError: If `adapted`, `hyperparameters` or `num_clients` has the wrong
+      type.
     ValueError: If `num_clients` is below 1, or router=oracle has no groups, or
       more groups than adaptors, or objective=mfl no adaptors, or a frozen base
       an aggregator, or `splits` an aggregator or fewer than two adaptors.
@@ -126,8 +125,8 @@ def build_floral(
     )
 
   def finalize(state, mean):
-    # `mean` is w minus the averages of the cohort, which TFF's optimizers take
-    # for a gradient: with sgd and step 1, w becomes these averages.
+    # `mean` is w minus the averages of the cohort, which TFF's optimizers use
+    # as a gradient: with sgd and step 1, w becomes these averages.
     if hyperparameters.center and 'shares' not in mean:
       raise ValueError(
           '`model_aggregator` must be built with_shares with center=true, found'
@@ -191,10 +190,10 @@ def build_floral_client_work(
     client_weighting: str = 'examples',
     seed: int = 0,
 ) -> tff.learning.templates.ClientWorkProcess:
-  """Returns the work of stateless clients for `tff.learning.templates`.
+  """Returns stateless client work for `tff.learning.templates`.
 
-  Its model weights are <adaptors, base>, its data sequences of batches; to be
-  composed with `aggregators.RouterWeightedFactory`.
+  Its model weights are <adaptors, base>, its data sequences of batches; compose
+  it with `aggregators.RouterWeightedFactory`.
 
   Args:
     adapted: See `build_floral`.
@@ -203,13 +202,13 @@ def build_floral_client_work(
     seed: See `client_work.as_client_work_process`.
 
   Raises:
-    ValueError: If routers are not learned, or the clients stateful, or
-      adaptors to be split.
+    ValueError: If routers are not learned, clients are stateful, or `splits` is
+      used.
   """
   router, objective = hyperparameters.router, hyperparameters.objective
   if (router, objective) != ('learned', 'fml'):
     # The oracle needs the client's index, which a sequence does not have; the
-    # exponential router reads the data as a whole.
+    # exponential router needs the data as a whole.
     raise ValueError(
         '`router` must be learned and `objective` fml in a client work of TFF,'
         f' found {router} and {objective}.'
@@ -221,8 +220,8 @@ def build_floral_client_work(
     )
   if hyperparameters.splits:
     raise ValueError(
-        '`splits` must be 0 in a client work of TFF, because it is the server'
-        f' that splits adaptors, found {hyperparameters.splits}.'
+        '`splits` must be 0 in a client work of TFF, because the server splits'
+        f' adaptors, found {hyperparameters.splits}.'
     )
   routers = floral_routers.chosen(adapted, hyperparameters)
   return client_work.as_client_work_process(
@@ -234,7 +233,7 @@ def build_floral_client_work(
 def _build_work(
     adapted, routers, hyperparameters, client_weighting
 ) -> client_work.ClientWork:
-  """Returns the client's lines of Algorithm 1."""
+  """Returns the client work of Algorithm 1."""
   rates = router_training.Rates(
       base=hyperparameters.learning_rate,
       adaptors=hyperparameters.adaptor_rate,
@@ -253,8 +252,8 @@ def _build_work(
           adapted, routers.probabilities(router), message['weights'], data,
           **options,
       )
-      # No step moves the router of MFL: it is known, or follows from the
-      # weights that were received.
+      # Steps do not move the router of MFL: it is known, or computed from the
+      # received weights.
       return router, weights, loss
     return router_training.train(
         adapted, router, message['weights'], data, mix=routers.mix,

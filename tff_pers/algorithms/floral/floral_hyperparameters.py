@@ -1,4 +1,4 @@
-"""Hyperparameters of FLoRAL, and of all that trains adaptors."""
+"""Hyperparameters of FLoRAL and other methods that train adaptors."""
 
 import dataclasses
 from typing import Any, Mapping, Union
@@ -12,13 +12,13 @@ from tff_pers.models import functional
 from tff_pers.models import layers
 from tff_pers import tff
 
-# When routers are logits that SGD trains, see `floral_routers.Learned`.
+# When routers are logits trained by SGD, see `floral_routers.Learned`.
 _LEARNED = 'router=learned and objective=fml'
-# When new clients alone learn one; with an oracle, their cluster is not known.
+# When only new clients learn one; an oracle does not know their cluster.
 _NEW = 'router=oracle or objective=fml and router_state=stateful'
 # When one of these cases is possible.
 _WARMED_UP = 'objective=fml or router=oracle'
-# The kind of weights that a hyperparameter concerns, see `LayerWeight`.
+# Kind of weights that a hyperparameter concerns, see `LayerWeight`.
 _ABOUT = dict(
     conv_form='conv', adapt_bias='bias', adapt_norm='norm',
     adapt_embedding='embedding',
@@ -27,21 +27,21 @@ _ABOUT = dict(
 
 @dataclasses.dataclass(frozen=True)
 class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
-  """What every method that trains adaptors has."""
+  """Hyperparameters of every method that trains adaptors."""
 
   learning_rate: float = hp.field(
       0.1,
-      'Step size eta of local SGD, per step; 0: the base is frozen, adaptors'
-      ' alone are trained.',
+      'Step size eta of local SGD, per step; 0: the base is frozen, only'
+      ' adaptors are trained.',
       minimum=0.0, search=hp.Around(20),
   )
   rank: int = hp.field(
       0, 'Rank r of every adapted kernel; 0: as large as budget allows.',
       minimum=0,
   )
-  budget_: float = hp.field(  # `budget()` is how long to train.
+  budget_: float = hp.field(  # `budget()` is the training length.
       0.01,
-      'rho: parameters of one adaptor relative to its kernel.',
+      'rho: parameters of an adaptor relative to its kernel.',
       above=0.0, when='rank=0',
   )
   conv_form: str = hp.field(
@@ -57,8 +57,8 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
   zero_factor: str = hp.field(
       'output',
-      'Which factor of a low-rank adaptor is zero at first: output (U) or input'
-      ' (V); the other is random.',
+      'Which factor of a low-rank adaptor is initially zero: output (U) or'
+      ' input (V); the other is random.',
       choices=adaptor_layers.ZERO_FACTORS,
   )
   precondition: bool = hp.field(
@@ -85,12 +85,12 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
     return self.adaptor_learning_rate
 
   def check_aggregator(self, adapted: adaptors.AdaptedModel) -> None:
-    """Raises ValueError if a rule is to combine a base that nobody trains."""
+    """Raises ValueError if an aggregator is set but the base is frozen."""
     is_trained = self.learning_rate and adapted.base.num_parameters
     if self.aggregator != 'mean' and not is_trained:
       raise ValueError(
-          '`aggregator` must be mean where the base is frozen, because it is'
-          f' for the base alone, found {self.aggregator}.'
+          '`aggregator` must be mean if the base is frozen, because it acts on'
+          f' the base only, found {self.aggregator}.'
       )
 
   def adapt(
@@ -99,7 +99,7 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
     """Returns `model` with adaptors of these sizes.
 
     Raises:
-      ValueError: If a hyperparameter is about layers that the model lacks.
+      ValueError: If a hyperparameter concerns layers that the model lacks.
     """
     kinds = {weight.kind for weight in layers.describe(model.of_all_weights)}
     for name, kind in _ABOUT.items():
@@ -130,8 +130,8 @@ class FloralHyperparameters(AdaptorHyperparameters):
       'learned', 'learned, or oracle (the true cluster, frozen).',
       choices=('learned', 'oracle'),
   )
-  # Not in the paper, whose step is the gradient's: with U = 0 the uniform
-  # router is a saddle, which the gradient takes long to leave.
+  # Not in the paper, which uses the gradient: with U = 0 the uniform router is
+  # a saddle that gradient steps leave slowly.
   router_step: str = hp.field(
       'scale_free',
       "Step of the router's logits: scale_free (the slope of the loss in each"
@@ -141,28 +141,28 @@ class FloralHyperparameters(AdaptorHyperparameters):
   )
   router_learning_rate: float = hp.field(
       0.1,
-      'Step size of the router: with scale_free the most that a logit moves'
-      ' in a step, with gradient eta_router; 0: it moves by its warm-up alone.',
+      'Step size of the router: with scale_free the largest change of a logit'
+      ' per step, with gradient eta_router; 0: only its warm-up moves it.',
       minimum=0.0, when=_LEARNED,
   )
   router_state: str = hp.field(
       'stateful',
-      'stateful (clients keep their router) or stateless (they learn it anew in'
+      'stateful (clients keep their router) or stateless (they relearn it in'
       ' every round).',
       choices=('stateful', 'stateless'), when=_LEARNED,
   )
-  # Not in the paper: a stateless router that learns in the joint steps alone
-  # has too few of them (papers/floral.md 2.6).
+  # Not in the paper: the joint steps alone are too few to learn a stateless
+  # router (papers/floral.md 2.6).
   router_warmup_steps: int = hp.field(
       20,
       'Full-batch steps in which stateless clients learn a router from zero,'
-      ' all else frozen, in every round and at evaluation.',
+      ' with all else frozen, in every round and at evaluation.',
       minimum=0, when='router_state=stateless',
   )
   adapt_epochs: int = hp.inherited(hp.NewClients, 'adapt_epochs', when=_NEW)
   router_warmup_learning_rate: float = hp.field(
       1.0,
-      'Step size of a router that is learned alone, in full-batch steps.',
+      'Step size of a router that is learned separately in full-batch steps.',
       above=0.0, when=_WARMED_UP,
   )
   router_noise: float = hp.field(
@@ -171,7 +171,7 @@ class FloralHyperparameters(AdaptorHyperparameters):
       " in the authors' code.",
       minimum=0.0, when=_LEARNED,
   )
-  # Not in the paper; the authors' code has 0.01, also without rescaling.
+  # Not in the paper; the authors' code uses 0.01, also without rescaling.
   min_mix_prob: float = hp.field(
       0.0, 'Lower bound of the mixture weights in the forward pass.',
       minimum=0.0, maximum=1.0, when=_LEARNED,
@@ -182,8 +182,8 @@ class FloralHyperparameters(AdaptorHyperparameters):
       ' models, the mixture of losses).',
       choices=('fml', 'mfl'),
   )
-  # Constant: with the paper's decaying eta_t the router would flatten back to
-  # uniform.
+  # Constant: with the paper's decaying eta_t the router would become uniform
+  # again.
   mfl_rate: float = hp.field(
       10.0,
       'eta of the exponential router, pi_c ~ exp(-eta loss_c).',
@@ -195,13 +195,13 @@ class FloralHyperparameters(AdaptorHyperparameters):
   # Not in the paper, see `floral_splits`.
   splits: int = hp.field(
       0,
-      'How many times the server looks whether an adaptor is overloaded while'
-      ' another is left over, and copies it onto that one; 0: never, as in the'
-      ' paper.',
+      'Number of checks by the server whether an adaptor is overloaded while'
+      ' another is unused; if so, it copies it onto the other; 0: none, as in'
+      ' the paper.',
       minimum=0, when=_LEARNED,
   )
   split_every: int = hp.field(
-      40, 'Rounds before each of these looks.', minimum=1, when='splits!=0'
+      40, 'Rounds before each of these checks.', minimum=1, when='splits!=0'
   )
   server_optimizer: str = hp.field(
       'sgd', 'Server optimizer of base and adaptors.', choices=('sgd', 'adam')
@@ -209,8 +209,8 @@ class FloralHyperparameters(AdaptorHyperparameters):
   server_learning_rate: float = hp.field(
       1.0, 'Server step size; 1 with sgd is plain averaging.', above=0.0
   )
-  # Algorithm 1 averages adaptors with step 1. The authors' code has eta_lora
-  # here, very likely by accident, since the server takes over the clients'
+  # Algorithm 1 averages adaptors with step 1. The authors' code uses eta_lora
+  # here, very likely by accident, since its server inherits the clients'
   # parameter groups.
   adaptor_server_learning_rate: Union[float, str] = hp.field(
       'auto',
@@ -228,11 +228,11 @@ class FloralHyperparameters(AdaptorHyperparameters):
 
   @property
   def needs_shares(self) -> bool:
-    """Whether the server is to know how much each adaptor is used."""
+    """Whether the server needs to know how much each adaptor is used."""
     return self.center or self.splits > 0
 
   def server_optimizers(self) -> Mapping[str, Any]:
-    """Returns TFF's optimizers of the server by part of the weights."""
+    """Returns TFF's server optimizers by part of the weights."""
     build = {
         'sgd': tff.learning.optimizers.build_sgdm,
         'adam': tff.learning.optimizers.build_adam,

@@ -1,9 +1,9 @@
-"""Where a FLoRAL client's router comes from: three kinds, one interface.
+"""Routers of FLoRAL's clients: three kinds with one interface.
 
-Learned: logits trained by SGD, kept by the client or learned anew in every
-round. Exponential: a function of the models' losses (MFL). Oracle: the true
-cluster. Inside a round a router is float[C], logits or (oracle) the weights pi;
-`probabilities` gives pi.
+Learned: logits trained by SGD, kept by the client or relearned in every round.
+Exponential: a function of the models' losses (MFL). Oracle: the true cluster.
+Within a round a router is float[C], either logits or (oracle) the weights pi;
+`probabilities` converts it to pi.
 """
 
 import collections
@@ -29,12 +29,12 @@ def chosen(
 
   Args:
     adapted: The model with its adaptors.
-    hyperparameters: Say which.
+    hyperparameters: Determine the kind.
     groups: int32[N], see `Oracle`; None: unknown.
     num_clients: See `Learned`.
 
   Raises:
-    ValueError: If objective=mfl has no adaptors, or an `Oracle` not its groups.
+    ValueError: If objective=mfl has no adaptors, or an `Oracle` no groups.
   """
   if hyperparameters.router == 'oracle':
     return Oracle(adapted, hyperparameters, groups)
@@ -48,11 +48,11 @@ def chosen(
 
 
 class Learned:
-  """theta in R^C, pi = softmax(theta), at first uniform (Algorithm 1).
+  """theta in R^C, pi = softmax(theta), initially uniform (Algorithm 1).
 
   A stateful client keeps theta; a stateless one learns it from zero in every
-  round before the joint steps, with adaptors frozen. So does, at evaluation, a
-  client that never trains.
+  round before the joint steps, with frozen adaptors, as does a client that
+  never trains at evaluation.
   """
 
   def __init__(
@@ -60,7 +60,7 @@ class Learned:
       hyperparameters: floral_hp.FloralHyperparameters,
       num_clients: Optional[int],
   ):
-    """Initializes the kind.
+    """Initializes the router.
 
     Args:
       adapted: An `adaptors.AdaptedModel`.
@@ -74,37 +74,37 @@ class Learned:
     self.mix = router_training.build_softmax_mix(
         hyperparameters.router_noise, hyperparameters.min_mix_prob
     )
-    # The bound applies to deployed models too, the exploration noise does not.
+    # The bound also applies to deployed models, the exploration noise does not.
     self._deployed_mix = router_training.build_softmax_mix(
         minimum=hyperparameters.min_mix_prob
     )
 
   def initial_state(self) -> Any:
-    """C of a client never seen before."""
+    """Returns the initial client state."""
     return self.keep(tf.constant(self._zeros))
 
   def keep(self, router: Any) -> Any:
-    """C after a round."""
+    """Returns the client state after a round."""
     return collections.OrderedDict(router=router) if self._stateful else ()
 
   def at_start(
       self, message: Mapping[str, Any], client_state: Any,
       data: Mapping[str, Any],
   ) -> tf.Tensor:
-    """The router before the local steps of a round."""
+    """Returns the router before the local steps of a round."""
     if self._stateful:
       return client_state['router']
     return self._learn(message, data, self._hp.router_warmup_steps)
 
   def probabilities(self, router: Any) -> tf.Tensor:
-    """pi, what the client's adaptors are averaged with: no noise, no bound."""
+    """Returns pi, the averaging weights of adaptors: no noise, no bound."""
     return tf.nn.softmax(router)
 
   def at_evaluation(
       self, message: Mapping[str, Any], client_state: Any,
       data: Mapping[str, Any],
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """pi and the mix that the client deploys."""
+    """Returns pi and the mix that the client deploys."""
     if self._stateful:
       never_trains = client_work.is_unseen(data['index'], self._num_clients)
       # Stored routers take 0 steps: only clients without one learn it here.
@@ -117,8 +117,8 @@ class Learned:
     return self.probabilities(router), self._deployed_mix(router, None)
 
   def without_data(self, client_state: Any, index: tf.Tensor) -> tf.Tensor:
-    """The mix that the client deploys before it sees its data."""
-    del index  # The client is known by its state.
+    """Returns the mix that the client deploys without using its data."""
+    del index  # The client state identifies it.
     router = client_state['router'] if self._stateful else self._zeros
     return self._deployed_mix(tf.convert_to_tensor(router), None)
 
@@ -131,9 +131,9 @@ class Learned:
 class Exponential:
   """pi_c ~ exp(-eta f(u, a_c)) at the weights received; clients keep nothing.
 
-  In the algorithm that the theory analyses, this step comes right after the
-  server's. Here it comes when a client next receives the weights, which are the
-  same; only then can it compute its losses.
+  The algorithm analysed in theory takes this step right after the server's.
+  Here a client takes it when it next receives the weights, which are the same;
+  only then can it compute its losses.
   """
 
   learning_rate = 0.0
@@ -146,47 +146,47 @@ class Exponential:
     self._rate = hyperparameters.mfl_rate
 
   def initial_state(self) -> Any:
-    """C of a client never seen before: nothing."""
+    """Returns the initial client state: empty."""
     return ()
 
   def keep(self, router: Any) -> Any:
-    """C after a round: nothing."""
-    del router  # A function of the weights.
+    """Returns the client state after a round: empty."""
+    del router  # It is a function of the weights.
     return ()
 
   def at_start(
       self, message: Mapping[str, Any], client_state: Any,
       data: Mapping[str, Any],
   ) -> tf.Tensor:
-    """The logits -eta f(u, a_c) at the weights received, float[C]."""
-    del client_state  # Nothing.
+    """Returns the logits -eta f(u, a_c) at the received weights, float[C]."""
+    del client_state  # Empty.
     return mfl.exponential_router(
         self._adapted, message['weights'], data, rate=self._rate
     )
 
   def probabilities(self, router: Any) -> tf.Tensor:
-    """pi of these logits, float[C]."""
+    """Returns pi of these logits, float[C]."""
     return tf.nn.softmax(router)
 
   def at_evaluation(
       self, message: Mapping[str, Any], client_state: Any,
       data: Mapping[str, Any],
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """(pi, mix), both pi at the weights received, float[C]."""
+    """Returns (pi, mix), both pi at the received weights, float[C]."""
     pi = self.probabilities(self.at_start(message, client_state, data))
     return pi, pi
 
   def without_data(self, client_state: Any, index: tf.Tensor) -> tf.Tensor:
-    """The uniform mix, float[C]."""
-    del client_state, index  # Uniform.
+    """Returns the uniform mix, float[C]."""
+    del client_state, index  # Not needed.
     return self.probabilities(tf.constant(self._zeros))
 
 
 class Oracle:
   """pi = 1 at the client's true cluster, exactly, and 0 elsewhere; frozen.
 
-  A client without a known cluster (one that never trains) learns a router as a
-  stateless client does.
+  A client without a known cluster (one that never trains) learns a router like
+  a stateless client.
   """
 
   learning_rate = 0.0
@@ -196,7 +196,7 @@ class Oracle:
       self, adapted: adaptors.AdaptedModel,
       hyperparameters: floral_hp.FloralHyperparameters, groups: np.ndarray,
   ):
-    """Initializes the kind.
+    """Initializes the router.
 
     Args:
       adapted: An `adaptors.AdaptedModel`.
@@ -218,32 +218,32 @@ class Oracle:
     self._zeros, self._groups = _zeros(adapted), np.asarray(groups, np.int32)
 
   def initial_state(self) -> Any:
-    """C of a client never seen before: nothing."""
+    """Returns the initial client state: empty."""
     return ()
 
   def keep(self, router: Any) -> Any:
-    """C after a round: nothing."""
-    del router  # Known.
+    """Returns the client state after a round: empty."""
+    del router  # It is known.
     return ()
 
   def at_start(
       self, message: Mapping[str, Any], client_state: Any,
       data: Mapping[str, Any],
   ) -> tf.Tensor:
-    """pi of the client's cluster, one-hot, float[C]."""
+    """Returns pi of the client's cluster, one-hot, float[C]."""
     del message, client_state  # Not needed.
     return self._known(data['index'])
 
   def probabilities(self, router: Any) -> tf.Tensor:
-    """pi, as it is known."""
+    """Returns pi unchanged."""
     return router
 
   def at_evaluation(
       self, message: Mapping[str, Any], client_state: Any,
       data: Mapping[str, Any],
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """(pi, mix), the same: known, or learned by a client of no cluster."""
-    del client_state  # Nothing.
+    """Returns (pi, mix), both known, or learned by a client without cluster."""
+    del client_state  # Empty.
     # Known clients take 0 steps, since `tf.where` computes both branches.
     is_unseen = client_work.is_unseen(data['index'], len(self._groups))
     learned = _learn(
@@ -256,8 +256,8 @@ class Oracle:
     return pi, pi
 
   def without_data(self, client_state: Any, index: tf.Tensor) -> tf.Tensor:
-    """The known mix, float[C]."""
-    del client_state  # Nothing.
+    """Returns the known mix, float[C]."""
+    del client_state  # Empty.
     return self._known(index)
 
   def _known(self, index):
@@ -267,7 +267,7 @@ class Oracle:
 
 
 def _learn(adapted, hyperparameters, zeros, message, data, num_steps):
-  """Returns logits, learned from zero in full-batch steps, float[C]."""
+  """Returns logits learned from zero in full-batch steps, float[C]."""
   return router_alone.learn_router(
       adapted, tf.constant(zeros), message['weights'], data,
       num_steps=num_steps, router_step=hyperparameters.router_step,

@@ -1,24 +1,24 @@
 """Splits of overloaded adaptors, an option of FLoRAL; ours, not the paper's.
 
-Two clusters may come to share an adaptor. Then another one is left over, and no
-gradient brings it back. So the server looks at the loads of the adaptors now
-and then, and if there is such a pair, it copies one onto the other:
+Two clusters may come to share an adaptor. Then another adaptor is unused, and
+no gradient brings it back. So the server checks the loads of the adaptors from
+time to time, and if it finds such a pair, it copies one onto the other:
 
     every round: p <- p + rate (sum_k n_k pi_k   / sum_k n_k - p)
                  s <- s + rate (sum_k n_k pi_k^2 / sum_k n_k - s)
                  rate = min(1, 4 / split_every), at first p = 1/C, s = 1/C^2
-    at a look  : a = argmax_c p_c, b = argmin_c p_c
+    at a check : a = argmax_c p_c, b = argmin_c p_c
                  if p_a > 1.4 / C and p_b < 0.7 / C
                  and s_a < 0.95 p_a and s_b < 0.95 p_b:
                    server  : adaptor_b <- adaptor_a + 0.1 std(adaptor_a) N(0, 1)
                    client k: theta_kb  <- theta_ka
 
 p_c is the load of an adaptor, s_c / p_c the mean weight that its users give it:
-near 1 it serves one cluster, however large or small, and is neither shared nor
-left over. Both copies have the odds of adaptor a at first, and the routers tell
-them apart. The server needs sums alone, as everywhere in FLoRAL. It sends the
-log of the looks to all, and a client that was absent applies what it has missed
-when it next takes part or is evaluated.
+if that is near 1, the adaptor serves one cluster of any size, and is neither
+shared nor unused. Initially both copies have the odds of adaptor a, and the
+routers learn to distinguish them. The server needs only sums, as everywhere in
+FLoRAL. It sends the log of the checks to all clients, and a client that was
+absent applies the missed splits when it next takes part or is evaluated.
 """
 
 import collections
@@ -32,46 +32,47 @@ from tff_pers.client_works import client_work
 from tff_pers.core import random
 from tff_pers.models import adaptors
 
-# In units of 1/C, the load of adaptors that are used alike. Two clusters of
-# equal size that share one give it 2; loads of 0.36 to 0.64 were seen at one
-# that was left over. Ours.
+# In units of 1/C, the load if all adaptors are used equally. Two equal clusters
+# that share an adaptor give it load 2; unused adaptors had loads of 0.36 to
+# 0.64. Ours.
 _OVERLOADED, _LEFT_OVER = 1.4, 0.7
-# The mean weight of its users was 0.77 to 0.92 where two clusters shared one,
-# and 0.96 to 1 at that of one large cluster (docs/floral.md).
+# The mean weight of its users was 0.77 to 0.92 if two clusters shared the
+# adaptor, and 0.96 to 1 for one large cluster (docs/floral.md).
 _DECIDED = 0.95
-# p is a mean over about split_every / 4 rounds: over many cohorts, but not over
-# the time before the routers moved. A mean over all rounds since the last look
-# comes one look late (docs/floral.md).
+# p averages over about split_every / 4 rounds: long enough to cover many
+# cohorts, short enough to exclude the time before the routers moved. A mean
+# over all rounds since the last check would react one check late
+# (docs/floral.md).
 _MEMORY = 4
 # Noise of a copy, relative to the standard deviation of a tensor's entries.
 _NOISE = 0.1
-_NOISE_USE = -8  # In the place of a client: keeps it apart from their draws.
+_NOISE_USE = -8  # Takes the place of a client in the key.
 
 
 def with_splits(
     pieces: Mapping[str, Any], adapted: adaptors.AdaptedModel,
     hyperparameters: floral_hp.FloralHyperparameters,
 ) -> dict[str, Any]:
-  """Returns the pieces of FLoRAL for `composition.compose`, with splits.
+  """Returns the parts of FLoRAL for `composition.compose`, with splits.
 
   S has a further field `splits`: `load` p and `squares` s, float32[C]; `rounds`
-  int32, how many with clients there were since the last look; `looks` int32,
-  how many there were; and the log `sources` int32[splits, C], whose row t says
-  where each adaptor comes from at look t: itself, or a in the place of b. The
-  state of the adaptors' server optimizer is copied with them, without noise.
-  Metrics, of the log before a round, are `router_splits`, how many splits there
-  were, and `router_focus`, s_a / p_a of the most loaded adaptor.
+  int32, the number of rounds with clients since the last check; `looks` int32,
+  the number of checks; and the log `sources` int32[splits, C], whose row t
+  holds the source of each adaptor at check t: itself, or a for b. The state of
+  the adaptors' server optimizer is copied with them, without noise. Metrics of
+  the log before a round are `router_splits`, the number of splits, and
+  `router_focus`, s_a / p_a of the most loaded adaptor.
 
-  Clients receive `looks` and `sources`, and keep `looks` beside their router:
-  how many of them they have applied. Stateless ones learn their router anew
-  anyway. All send pi_k in `adaptors`, too, float32[C]: averaged as adaptors
-  are, by pi_kc n_k, it is s_c / p_c of the cohort.
+  Clients receive `looks` and `sources`, and keep `looks`, the number of checks
+  that they have applied, beside their router. Stateless clients relearn their
+  router anyway. In `adaptors`, all clients also send pi_k, float32[C]: averaged
+  like adaptors, by pi_kc n_k, it is s_c / p_c of the cohort.
 
   Args:
     pieces: `init`, `send`, `work`, `finalize`, `init_client`, `deploy` and
-      `client_model`; what is aggregated must have `shares`.
+      `client_model`; the aggregate must have `shares`.
     adapted: The model with C >= 2 adaptors.
-    hyperparameters: Of them `splits`, `split_every` and `router_state`.
+    hyperparameters: `splits`, `split_every` and `router_state` are used.
 
   Raises:
     ValueError: If there are fewer than two adaptors.
@@ -95,13 +96,13 @@ def with_splits(
           router_focus=_focus(state['splits']),
       ),
   )
-  # A stateless client has no router that a split could concern.
+  # A stateless client has no router that a split could change.
   is_stateful = hyperparameters.router_state == 'stateful'
   return {**watched, **_followed(watched)} if is_stateful else watched
 
 
 def follow(client_state: Mapping[str, Any], log: Mapping[str, Any]) -> Any:
-  """Returns a client's state after all splits that it has not applied.
+  """Returns a client's state after all splits that it has not yet applied.
 
     theta <- theta[sources[t]]   for t = the client's looks, ..., the log's - 1
 
@@ -111,14 +112,14 @@ def follow(client_state: Mapping[str, Any], log: Mapping[str, Any]) -> Any:
   """
   theta = client_state['router']
   for t in range(log['sources'].shape[0]):
-    # Rows of looks that are still to come change nothing.
+    # Rows of future checks change nothing.
     is_new = t >= client_state['looks']
     theta = tf.where(is_new, tf.gather(theta, log['sources'][t]), theta)
   return collections.OrderedDict(router=theta, looks=log['looks'])
 
 
 def _with_router(update):
-  """Returns the client work, which sends pi_k beside its adaptors."""
+  """Returns client work that also sends pi_k beside its adaptors."""
 
   def update_and_router(message, client_state, data):
     output = update(message, client_state, data)
@@ -133,7 +134,7 @@ def _with_router(update):
 
 
 def _followed(pieces):
-  """Returns those pieces that see a client's state, which is made current."""
+  """Returns the parts that use the client state, which they first update."""
 
   def send(state):
     return dict(
@@ -181,7 +182,7 @@ def _start(num_looks: int, num_adaptors: int) -> Mapping[str, Any]:
 
 
 def _finalize(finalize, every: int) -> Callable[[Any, Any], Mapping[str, Any]]:
-  """Returns the server step with a look after it, at its result."""
+  """Returns the server step followed by a check of its result."""
 
   def finalize_and_look(state, mean):
     adaptors_mean, focus = mean['adaptors']
@@ -199,7 +200,8 @@ def _finalize(finalize, every: int) -> Callable[[Any, Any], Mapping[str, Any]]:
         ),
         optimizer=collections.OrderedDict(
             optimizer, adaptors=tf.nest.map_structure(
-                # Step sizes and counts are scalars; all else has a row each.
+                # Step sizes and counts are scalars; all else has a row per
+                # adaptor.
                 lambda leaf: tf.gather(leaf, source)
                 if leaf.shape.rank else leaf, optimizer['adaptors'],
             ),
@@ -210,11 +212,11 @@ def _finalize(finalize, every: int) -> Callable[[Any, Any], Mapping[str, Any]]:
 
 
 def _look(log, shares, focus, every: int):
-  """Returns the log after a round, and int32[C], where adaptors come from."""
+  """Returns the log after a round, and the sources of adaptors, int32[C]."""
   num_looks, num_adaptors = log['sources'].shape
   rate = min(1.0, _MEMORY / every)
   load = log['load'] + rate * (shares - log['load'])  # p
-  # Not a mean of `focus`, which says nothing where a cluster is absent.
+  # Not a mean of `focus`, which is meaningless if a cluster is absent.
   squares = log['squares'] + rate * (focus * shares - log['squares'])  # s
   rounds, looks = log['rounds'] + 1, log['looks']
   is_look = (rounds >= every) & (looks < num_looks)
@@ -240,7 +242,7 @@ def _look(log, shares, focus, every: int):
 
 
 def _copied(parameters, source, key):
-  """Returns the adaptors after a split; those that stay keep their bits."""
+  """Returns the adaptors after a split; others stay bit-identical."""
   is_copy = tf.not_equal(source, tf.range(source.shape[0]))
 
   def copied(leaf, position):
@@ -261,7 +263,7 @@ def _copied(parameters, source, key):
 
 
 def _count(log):
-  """Returns how many splits are in the log, a float32 scalar."""
+  """Returns the number of splits in the log, a float32 scalar."""
   same = tf.range(log['sources'].shape[1])
   is_split = tf.reduce_any(tf.not_equal(log['sources'], same), axis=1)
   return tf.reduce_sum(tf.cast(is_split, tf.float32))

@@ -4,10 +4,10 @@
                 g_k     = grad f_i(x_k; b_k) + alpha (x_k - x)
                 x_{k+1} = x_k - gamma g_k
               q_i = sum_k theta_k g_k
-    server  : q = mean of the q_i;  x <- ServerOpt(x, q), which takes q for a
+    server  : q = mean of the q_i;  x <- ServerOpt(x, q), which uses q as a
               gradient, e.g. x <- x - eta q
 
-Theta_1:K is (1, ..., 1), Theta_K has zeros but for a one at the end:
+Theta_1:K is (1, ..., 1), Theta_K is (0, ..., 0, 1):
 
     FedSGD         Theta_1:K  gamma = 0
     FedAvg         Theta_1:K  gamma > 0, eta = gamma
@@ -15,8 +15,7 @@ Theta_1:K is (1, ..., 1), Theta_K has zeros but for a one at the end:
     FOMAML         Theta_K    gamma > 0, K - 1 steps of adaptation
 
 On quadratics each is gradient descent on a surrogate of the loss: gamma, alpha
-and Theta decide where it ends, the server's optimizer only how fast it gets
-there.
+and Theta decide where it converges, the server optimizer only how fast.
 
 Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Charles, Konecny. AISTATS 2021. https://arxiv.org/abs/2103.05032
@@ -69,33 +68,33 @@ def build_local_update(
     server  : q = mean of the q_i;  x <- x - eta q, or a server optimizer's step
 
   Server state: `weights` x, and `optimizer` if there is one. Clients are
-  stateless. Which parameters make FedSGD, FedAvg, FedProx and FOMAML stands in
-  the module.
+  stateless. For the parameters of FedSGD, FedAvg, FedProx and FOMAML see the
+  module.
 
   Every client takes exactly K(Theta) gradients, however many examples it has.
-  What is sent is their sum, not the mean: eta has to be the smaller the more
-  gradients count. With Theta_1:K, eta = gamma is FedAvg.
+  It sends their sum, not the mean: the more gradients, the smaller eta must be.
+  With Theta_1:K, eta = gamma is FedAvg.
 
   Args:
     model: The model; f_i is its mean loss on client i.
     theta: Weights of the gradients, >= 0, one of them > 0.
-    gamma: Rate of the clients, >= 0; 0 takes all gradients at x.
+    gamma: Step size of the clients, >= 0; 0 takes all gradients at x.
     alpha: Strength of the proximal term alpha / 2 ||x_k - x||^2, >= 0.
-    eta: Rate of the server in x <- x - eta q; None: gamma.
-    server_optimizer: Replaces this step; it has its own rate.
+    eta: Step size of the server in x <- x - eta q; None: gamma.
+    server_optimizer: Replaces this step; it has its own step size.
     batch_size: Examples per minibatch.
-    client_weighting: Of the mean, see `client_work.client_weight`; the family
-      and its theory have uniform weights.
+    client_weighting: Weights of the mean, see `client_work.client_weight`; the
+      family and its theory use uniform weights.
     model_aggregator: See `compose`.
 
   Returns:
-    A `PersonalizedProcess` with `parts`; its metrics are those of `compose`. A
-    client deploys x, weights of `model`, without adapting.
+    A `PersonalizedProcess` with `parts` and the metrics of `compose`. A client
+    deploys x, weights of `model`, without adaptation.
 
   Raises:
-    TypeError: If `model` is none of ours.
-    ValueError: If `theta`, `gamma` or `alpha` is out of range, if there are
-      both `eta` and an optimizer, or if eta would be 0.
+    TypeError: If `model` is not a functional model of this library.
+    ValueError: If `theta`, `gamma` or `alpha` is out of range, if both `eta`
+      and an optimizer are given, or if eta would be 0.
   """
   if server_optimizer is None:
     eta = gamma if eta is None else eta
@@ -126,21 +125,21 @@ def compose(
   """Composes clients that send gradients with the server of the family.
 
   Server state: `weights` x, and `optimizer` if there is one. Clients are
-  stateless. Metrics of a round: `drift`, the mean of how far the clients went,
+  stateless. Metrics of a round: `drift`, the mean distance that clients moved,
   ||x_{K+1} - x||; `pseudo_gradient_norm`, ||q||; and `aggregator/dispersion`,
   the mean of ||q_i - q||^2, unless `model_aggregator` measures other things.
 
   Args:
     model: The model that is trained and deployed.
-    work: What a client does; its update is q_i.
-    eta: Rate of the server's plain step.
+    work: The client work; its update is q_i.
+    eta: Step size of the server's plain step.
     server_optimizer: Replaces the plain step; exactly one of them is given.
     deploy: `(message, C, D) -> weights`, what a client deploys after adapting
       to its training data. None: x.
     model_aggregator: Replaces the weighted mean, e.g. by a robust rule.
 
   Raises:
-    ValueError: If there is not exactly one of `eta` and an optimizer.
+    ValueError: If not exactly one of `eta` and an optimizer is given.
   """
   if (eta is None) == (server_optimizer is None):
     raise ValueError(
@@ -192,17 +191,17 @@ def compose_averaging(
     outer: Rate,
     deploy: Optional[Callable[..., Any]] = None,
 ) -> process.PersonalizedProcess:
-  """Composes the members that move towards the mean of the clients' models.
+  """Composes methods that move towards the mean of the clients' models.
 
     server  : x <- x - outer * mean_i (x - x_{i,K+1})
 
-  That is Theta_1:K, alpha = 0 and eta = outer * gamma, with what
-  `hyperparameters` say of the local steps: the rate gamma and its schedule, how
-  many they are, momentum, weight decay and clipping. Clients weigh alike.
+  That is Theta_1:K, alpha = 0 and eta = outer * gamma, with local steps as in
+  `hyperparameters`: the step size gamma and its schedule, number of steps,
+  momentum, weight decay and clipping. Clients have equal weights.
 
   Args:
     model: The model.
-    hyperparameters: See there; they also name the aggregator.
+    hyperparameters: Of the local steps; they also name the aggregator.
     outer: The outer step; 1 is FedAvg.
     deploy: See `compose`.
   """

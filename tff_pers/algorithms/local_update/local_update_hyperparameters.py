@@ -22,7 +22,7 @@ class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
   theta: str = hp.field(
       'sum',
       'Weights of the gradients of a client: sum (1, ..., 1), last (0, ..., 0,'
-      ' 1), or the weights themselves with colons between them, as in 0:0.5:1.',
+      ' 1), or a list of weights separated by colons, such as 0:0.5:1.',
   )
   num_steps: int = hp.field(
       20, 'Gradients K of a client per round, one per minibatch.', minimum=1,
@@ -37,7 +37,7 @@ class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
   )
   eta: float = hp.field(
       0.1, 'Step size of the server, whose gradient is the weighted sum; with'
-      ' theta=sum, that of the clients is FedAvg.', above=0.0,
+      ' theta=sum, the value of gamma gives FedAvg.', above=0.0,
       search=hp.Around(20),
   )
   server_optimizer: str = hp.field(
@@ -56,7 +56,7 @@ class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
 
   @property
   def learning_rate(self) -> float:
-    """gamma, which other methods call so."""
+    """gamma, under the name that other methods use."""
     return self.gamma
 
   def weights(self) -> tuple[float, ...]:
@@ -79,10 +79,10 @@ class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
   def build_server_optimizer(
       self, dtype: tf.DType
   ) -> Optional[tff.learning.optimizers.Optimizer]:
-    """Returns the optimizer, None for plain descent.
+    """Returns the optimizer, or None for plain gradient descent.
 
     Args:
-      dtype: That of the weights.
+      dtype: Dtype of the weights.
     """
     if self.server_optimizer == 'gd':
       return None

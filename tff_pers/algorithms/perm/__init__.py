@@ -1,6 +1,6 @@
 """PERM: mixing weights from distances, models that visit clients.
 
-`perm.py` is the algorithm; what it is made of and its variants stand beside it.
+`perm.py` is the algorithm; the other files are its components and variants.
 """
 
 from tff_pers.algorithms.perm.perm import build_perm

@@ -1,14 +1,15 @@
-"""The clients' gradients at the shared model, as PERM's server keeps them.
+"""Table of the clients' gradients at the shared model on PERM's server.
 
-Mixing weights compare gradients of all clients at the same w. Where a round
-has some of the clients only, a gradient is kept until w moves, so that after
-about N / m rounds of m clients all N are known. This is ours; the paper has all
+Mixing weights compare gradients of all clients at the same w. If a round has
+only some of the clients, a gradient is kept until w moves, so that after about
+N / m rounds of m clients all N are known. This is ours; the paper has all
 clients in every round.
 
 A table is `<fingerprints [N, p], rows, sizes, variances float32[N], dates
-int32[N]>` by client: the gradient or its sketch (see `perm_client`), the
-examples it was taken from, those that there are, their gradients' variance, and
-the round it was taken in, -1: never. Who is left out has size 0.
+int32[N]>` by client: the gradient or its sketch (see `perm_client`), the number
+of examples that it was computed from, the client's number of examples, their
+gradients' variance, and the round of the gradient, -1: never. Clients that are
+left out have size 0.
 """
 
 import collections
@@ -22,7 +23,7 @@ from tff_pers.composition import server_state
 
 
 def nobody(num_clients: int, dimension: int, dtype: tf.DType) -> Any:
-  """Returns the table before the first gradient."""
+  """Returns the empty table before the first gradient."""
   zeros = tf.zeros([num_clients])
   return collections.OrderedDict(
       dates=tf.fill([num_clients], -1),
@@ -32,9 +33,9 @@ def nobody(num_clients: int, dimension: int, dtype: tf.DType) -> Any:
 
 
 def known(setting: setting_lib.Setting, table: Any, index: Any) -> Any:
-  """Returns {bool}@CLIENTS, whether another gradient would say nothing new.
+  """Returns {bool}@CLIENTS, whether another gradient would add no information.
 
-  That is where the server has one of all examples, at the present w.
+  That is, whether the server has one of all examples at the current w.
   """
   first = setting.hyperparameters.first_visit
   if setting.full_participation or setting.hyperparameters.gradient_batch:
@@ -56,8 +57,8 @@ def written(
   keys = gradients['keys']
   dates = tf.fill(tf.shape(keys), t)
   return collections.OrderedDict(
-      # Scattered, not permuted: a static shape demanded inside a `tf.cond`
-      # would be folded into the shapes outside of it (TensorFlow 2.14).
+      # Scattered, not permuted: a static shape set inside a `tf.cond` would be
+      # folded into the shapes outside of it (TensorFlow 2.14).
       (
           name, tf.tensor_scatter_nd_update(
               column, keys[:, None],
@@ -71,11 +72,11 @@ def written(
 def of_round(
     gradients: Mapping[str, Any], num_clients: int, t: tf.Tensor
 ) -> Any:
-  """Returns the table after round t if nobody's gradient was known before."""
+  """Returns the table after round t if no gradient was known before."""
   keys, vectors = gradients['keys'], gradients['fingerprints']
   before = nobody(num_clients, vectors.shape[1], vectors.dtype)
-  # If all take part they mostly come in order, and then the rows, as large as
-  # all models, are the table.
+  # If all clients take part, rows mostly arrive in order, and then the rows,
+  # which are as large as all models, are the table: no copy is needed.
   in_order = tf.logical_and(
       tf.equal(tf.size(keys), num_clients),
       tf.reduce_all(tf.equal(keys, tf.range(tf.size(keys)))),

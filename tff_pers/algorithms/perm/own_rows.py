@@ -23,7 +23,7 @@ def tile(weights: Any, num_models: int) -> Any:
 def own_row(state: Any, client: tf.Tensor) -> Any:
   """Returns a client's row of `models`.
 
-  With clusters (see `perm_clusters`) that is model a(i), or w if it has none.
+  With clusters (see `perm_clusters`) it is model a(i), or w if it has none.
   """
   models = state['models']
   assignment = dict(state).get('assignment', ())
@@ -44,9 +44,9 @@ def deploying(
 ) -> process.PersonalizedProcess:
   """Returns the process whose clients deploy their rows of `models`.
 
-  `dispatch` sends something else in the place of the rows, as in
-  `deployment.build_deploy`, and `deployed` is what clients make of what they
-  get with their own data.
+  `dispatch` sends something else instead of the rows, as in
+  `deployment.build_deploy`, and `deployed` turns what clients receive and their
+  own data into what they deploy.
   """
   devices, stateless = setting.devices, tff.to_type(())
   state_type = initialize_seeded.type_signature.result.member

@@ -1,6 +1,6 @@
 """PERM: personalized empirical risk minimization.
 
-Every client i gets its own model, trained on its own mixture of everybody's
+Every client i gets its own model, trained on its own mixture of all clients'
 losses, min_w sum_j alpha_i(j) f_j(w). The mixture prefers clients whose
 gradient at a shared model w is close to client i's (Eq. 2, see
 `numerics.mixing`); all N models are trained at once by shuffling them between
@@ -35,7 +35,7 @@ from tff_pers import tff
 # A `federated_map`: its values are all at the server, or all at the clients.
 computed = server_state.computed
 PermHyperparameters = perm_hyperparameters.PermHyperparameters
-# Gradients of so many numbers are kept for clients that come later (64 MiB).
+# Tables up to this many numbers (64 MiB) are kept for later clients.
 _FEW_NUMBERS = 2**24
 
 
@@ -62,22 +62,23 @@ def build_perm(
     (c) model i -> client c = sigma_r[(i + j) mod N]:
         K times: w_i <- w_i - eta s_i alpha_i(c) grad f_c(w_i; b)
 
-  with t = r N + j (s_i, and what matchings change: `visits.step_multiplier`),
-  after `warmup_rounds` rounds of FedAvg for w (`warmup=gradient`: of (a)
-  alone); then all w_i start at w. Before the first visits kappa is chosen once,
-  lambda = kappa times the gradients' variance (see `perm_lambda`). Hosts are
-  those of Algorithm 1 with `schedule=permutation`; by default clients with
-  alpha_i(c) > 0 are matched to models (see `visit_schedule`).
+  with t = r N + j (for s_i and changes by matchings see
+  `visits.step_multiplier`), after `warmup_rounds` rounds of FedAvg for w
+  (`warmup=gradient`: of (a) only); then all w_i start at w. Before the first
+  visits kappa is chosen once, with lambda = kappa times the gradients' variance
+  (see `perm_lambda`). With `schedule=permutation`, hosts are those of Algorithm
+  1; by default models are matched to clients with alpha_i(c) > 0 (see
+  `visit_schedule`).
   Algorithm 3 (`two_stage`): `stage1_rounds` rounds of FedAvg for w; then (a)
-  and (b), once if all take part, without moving w, and (c) in every round from
-  there on.
+  and (b) without moving w (once, if all clients take part), and (c) in every
+  round from then on.
 
-  With partial participation, which the paper does not have, w rests from the
-  first visit on. A client sends its gradient when it first takes part after
+  With partial participation, which the paper does not cover, w is fixed from
+  the first visit on. A client sends its gradient when it first takes part after
   that (with `gradient_batch`: each time), and the server keeps it: after about
   N / m rounds of m clients it knows all pairs. In each round it solves for the
   rows of the cohort. With `models=C` the server has C models, not N, for
-  clusters of clients: line (b) solves for the rows of their centers, see
+  clusters of clients: (b) solves for the rows of their centers, see
   `perm_clusters`.
 
   Server state: `weights` w, `models` the table of the w_i [N, ...], `mixing` A
@@ -87,20 +88,20 @@ def build_perm(
   A was solved (0: not yet). Clients are stateless.
 
   The step of stage 1, of the warm-up and of the visits is that of `local_step`.
-  In line (a) of Algorithm 2 clients clip and decay what w descends, not the G_i
-  that are compared; its one step has no momentum. The schedule counts all
-  rounds, and gamma follows it too.
+  In (a) of Algorithm 2 clients clip and decay the update of w, but not the G_i
+  that are compared; this single step has no momentum. The schedule counts all
+  rounds and also applies to gamma.
 
   Limit cases: lambda -> infinity gives A[i, j] = n_j / n, one model for all;
   lambda -> 0 the identity, local training.
 
   Moving statistics of batch normalization (`models.batch_norm`) are averaged in
-  local steps of w, and travel with the visiting models, which every host moves
-  by its batches, whatever s_i alpha_i(c) > 0 is. G_i is taken with those of w,
-  and 0 in them: no comparison sees them, and w keeps them where it descends.
+  local steps of w, and travel with the visiting models; every host updates them
+  with its batches if s_i alpha_i(c) > 0. G_i uses the statistics of w and is 0
+  in them, so that comparisons ignore them and steps of w along G_i keep them.
 
-  Byzantine clients (`attacks.carried_out`) attack the mean in (a) alone, and
-  with flipped labels their work in all of it. The G_i of (b) and the visited
+  Byzantine clients (`attacks.carried_out`) attack only the mean in (a); with
+  flipped labels also all of their own work. The G_i of (b) and the visited
   models of (c) are not attacked: they are never averaged.
 
   Args:
@@ -110,49 +111,49 @@ def build_perm(
     client_weighting: Weights of the mean in (a), in stage 1 and in the warm-up.
     full_participation: Whether every round has all clients. If not, rounds are
       matchings, and the server keeps a table of gradients.
-    num_new_clients: How many clients that never trained `evaluate` can take,
-      see `perm_new_clients`; their indices are N and above. For them the server
+    num_new_clients: Number of clients that never trained for `evaluate`, see
+      `perm_new_clients`; their indices are N and above. If > 0, the server
       always keeps a table.
     keep_gradients: Whether the server keeps the table of gradients for clients
-      that come after the run, though nothing in the run needs it.
-    devices: What the clients' devices hold of the model; None: all of it.
-    num_visits: How many visits a model has in the run, (R - T_w) m / N of R
-      rounds with m clients each. Kappa is chosen by what so many visits reach,
-      see `perm_lambda`; None: by whole epochs.
+      that join after the run, even if the run does not need it.
+    devices: The parts of the model on the clients' devices; None: all of it.
+    num_visits: Visits of a model in the run, (R - T_w) m / N for R rounds of m
+      clients. Kappa is chosen for this number, see `perm_lambda`; None: for
+      whole epochs.
 
   Returns:
     A `PersonalizedProcess` for these N clients. A client deploys its row of
-    `models`, weights of `model`, or with `devices` its units of them, after the
-    steps of `own_rounds` rounds on its own examples. The metrics of a round
-    have, beside those of all methods, what the rows of A are like
+    `models`, weights of `model`, or with `devices` its units of them, after
+    `own_rounds` rounds of steps on its own examples. The metrics of a round
+    include, beside those of all methods, properties of the rows of A
     (`perm_mixing.measurements`, `perm_clusters.measurements`), `lambda_scale`
-    where kappa is chosen, and `visits_idle`, the share of the cohort that
-    trained no model.
+    if kappa is chosen, and `visits_idle`, the share of the cohort that trained
+    no model.
 
   Raises:
-    TypeError: If `model`, `num_clients` or `hyperparameters` is of another
-      kind.
+    TypeError: If `model`, `num_clients` or `hyperparameters` has the wrong
+      type.
     ValueError: If `num_clients` is below 1; if `devices` have parts of a model
-      with moving statistics; if `alpha_update=epoch` meets
-      matchings, which have no common epoch; if `freeze_after` has no update to
-      prevent; if `row_nonzeros` or `models` exceed N.
+      with moving statistics; if `alpha_update=epoch` is used with matchings,
+      which have no common epoch; if `freeze_after` has no update to prevent; if
+      `row_nonzeros` or `models` exceed N.
   """
   hyperparameters.check(num_clients, full_participation)
   if model.statistics and devices is not None and devices.parts is not None:
     raise ValueError(
-        '`model` must have no batch normalization that is trained with tiers,'
-        f' whose parts have statistics of their own, found {model.name}. Tip:'
+        '`model` must have no trained batch normalization with tiers, whose'
+        f' parts have statistics of their own, found {model.name}. Tip:'
         ' group or layer normalization, or tiers=none.'
     )
   setting_values = (
       devices or perm_devices.Devices(model), hyperparameters, num_clients,
       full_participation, client_weighting, num_visits,
   )
-  # Both are also the `PermSetting` of the run, and passed on as such.
+  # Both are `PermSetting`s of the run, and are passed on as such.
   client = perm_client.Client(*setting_values)
   server = perm_server.Server(*setting_values)
   data_type = client.data_type
-  # For its type alone: of what the aggregator takes the mean.
+  # Only for its type: the values that the aggregator averages.
   sent = tff.tensorflow.computation(client.sent, model.weights_type, data_type)
   aggregator = server.build_aggregator(sent.type_signature.result)
   keeps_table = keep_gradients or num_new_clients > 0 or not full_participation
@@ -174,10 +175,10 @@ def build_perm(
     index = computed(lambda data: data['index'], data)
     cohort = keyed.present(index, num_clients)
 
-    # What happens in which round: see `setting.PermSetting`.
+    # `setting.PermSetting` says what happens in which round.
     # (a) G_i <- grad f_i(w);  w <- w - gamma mean_i G_i, or FedAvg, or w rests
     message = broadcast(state, index)
-    # Whether the server has kept this client's G_i at the present w.
+    # Whether the server has this client's G_i at the current w.
     is_known = fingerprints.known(client, state.table, index)
     work = computed(client.global_line, message, is_known, data)
     mean = aggregator.next(state.aggregator, work.update, work.weight)
@@ -187,31 +188,31 @@ def build_perm(
     kappa = state.scale
     trial_reports: list[Any] = []
     if hyperparameters.chooses_scale:
-      # Traced into every round, but kappa is chosen in `first_measure` alone.
+      # Traced into every round, but kappa is chosen only in `first_measure`.
       kappa, *trial_reports = perm_lambda.Trial(*setting_values).choose_scale(
           kappa, message, index, data
       )
-    # With the w that the G_i were taken at, not the new one.
+    # With the w at which the G_i were taken, not the new one.
     old = server_state.fields_of(
         state, 'round', 'seed', 'weights', 'mixing', 'assignment', 'lambda_',
         'table', 'anchor',
     )
-    # All rows side by side, not averaged; at most num_clients of them.
+    # All rows concatenated, not averaged; at most num_clients of them.
     gradients = keyed.collect(work.gradients, num_clients)
     solved = computed(server.solve, old, kappa, cohort, gradients)
 
     # (c) model i -> a host c (see `visit_schedule`), K steps there, and back
     # Before the first visit all w_i become w; later this changes nothing.
     models = computed(server.start, clock, weights, state.models)
-    # In one trip the models leave before the G_i arrive: A is last round's.
+    # With one_trip models leave before the G_i arrive: A is last round's.
     mixing = state.mixing if hyperparameters.one_trip else solved.mixing
-    # hosts.owners: int32[N], whose model each client hosts, -1: none.
+    # hosts.owners: int32[N], owner of the model at each client, -1: none.
     hosts = computed(server.host, clock, mixing, state.pending, cohort)
     models, visit_report = visits.visit_clients(
         client, state, models, mixing, hosts.owners, index, data
     )
 
-    # The loss is that of w before the first visit, of hosted models later.
+    # The loss is w's before the first visit, later that of hosted models.
     client_metrics = computed(
         round_metrics.of_reports, data,
         (work.report, visit_report, *trial_reports),

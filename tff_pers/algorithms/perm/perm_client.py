@@ -1,7 +1,6 @@
-"""Client side of PERM, line (a): its update of w, and its gradient at w.
+"""Client side of PERM's (a): a client's update of w, and its gradient at w.
 
-The server compares the gradients in line (b); visits, line (c), are in
-`visits`.
+The server compares the gradients in (b); `visits` implements (c).
 """
 
 import collections
@@ -19,29 +18,28 @@ from tff_pers.core import random
 from tff_pers.core import round_metrics
 from tff_pers.numerics import distances
 
-_SKETCH_USE = -4  # Keeps the sketch apart from other draws of the seed.
+_SKETCH_USE = -4  # Separates the sketch from other draws of the seed.
 _ADAPT_USE = 4
 
 
 class Client(setting.PermSetting):
-  """What a client computes; a message is `<seed, round, weights>`, w."""
+  """Client computations; a message is `<seed, round, weights>`, w."""
 
   def global_line(
       self, message: Mapping[str, Any], is_known: tf.Tensor,
       data: Mapping[str, Any],
   ) -> Any:
-    """Computes line (a).
+    """Computes (a) at a client.
 
     Args:
-      message: See above.
+      message: `<seed, round, weights>`.
       is_known: Bool scalar, whether the server has the client's gradient at w.
       data: Dense client data.
 
     Returns:
       `<update, weight, gradients, report>`: `update` is averaged and moves w;
-      `gradients`, 0 or 1 `rows`, are compared one by one in line (b); the
-      report is as in `round_metrics.of_reports`. What is not finite is not
-      sent.
+      `gradients`, with 0 or 1 `rows`, are compared in (b); the report is as in
+      `round_metrics.of_reports`. Non-finite values are not sent.
     """
     t, index = message['round'], data['index']
     moves, by_steps = self.moves_w(t), self.trains_w(t)
@@ -63,7 +61,7 @@ class Client(setting.PermSetting):
         finite, lambda: update,
         lambda: tf.nest.map_structure(tf.zeros_like, update),
     )
-    # Types are fixed: zeros stand for what a deployment would not send.
+    # Types are fixed: zeros stand for values that a deployment would not send.
     share, used = self.devices.share(index), lambda b: tf.cast(b, tf.float32)
     bytes_of_row = round_metrics.payload_bytes(gradients['fingerprints'])
     if not self.hyperparameters.sketch:
@@ -93,7 +91,7 @@ class Client(setting.PermSetting):
     )
 
   def sent(self, update: Any, data: Mapping[str, Any]) -> Any:
-    """Returns what a client sends of an update, or an attacker in its place."""
+    """Returns what a client (or an attacker) sends for an update."""
     own = self.devices.sent(update, data['index'])
     return interception.changed('update', own, data)
 
@@ -101,7 +99,7 @@ class Client(setting.PermSetting):
       self, needed: tf.Tensor, message: Mapping[str, Any],
       data: Mapping[str, Any],
   ) -> local_gradient.LocalGradient:
-    """Returns G_i = grad f_i(w) if it is needed, else zeros of no row."""
+    """Returns G_i = grad f_i(w) if needed, else zeros from no row."""
     return tf.cond(
         needed, lambda: self.gradient(message, data),
         lambda: no_gradient(message['weights']),
@@ -110,7 +108,7 @@ class Client(setting.PermSetting):
   def gradient(
       self, message: Mapping[str, Any], data: Mapping[str, Any]
   ) -> local_gradient.LocalGradient:
-    """Returns G_i = grad f_i(w) of the round's rows."""
+    """Returns G_i = grad f_i(w) on the rows of the round."""
     found = self.devices.of_client(
         data['index'],
         lambda model: local_gradient.compute(
@@ -127,7 +125,7 @@ class Client(setting.PermSetting):
       self, found: local_gradient.LocalGradient, message: Mapping[str, Any],
       data: Mapping[str, Any], is_sent: tf.Tensor,
   ) -> Mapping[str, Any]:
-    """Returns one row of what the server compares, or none.
+    """Returns the 0 or 1 rows of a client that the server compares.
 
     `<fingerprints [., p], keys, rows, sizes, variances>`, see `fingerprints`.
     """
@@ -142,7 +140,7 @@ class Client(setting.PermSetting):
     )
 
   def fingerprint(self, message: Mapping[str, Any], gradient: Any) -> tf.Tensor:
-    """Returns the gradient as a vector, or its sketch, alike in all rounds."""
+    """Returns the gradient as a vector or sketch, the same in all rounds."""
     vector = distances.flatten(gradient)
     if not self.hyperparameters.sketch:
       return vector
@@ -150,10 +148,10 @@ class Client(setting.PermSetting):
     return distances.sketch(vector, self.hyperparameters.sketch, seed)
 
   def deployed(self, weights: Any, data: Mapping[str, Any]) -> Any:
-    """Returns what a client deploys of `weights`, its row of the models.
+    """Returns what a client deploys, given its row `weights` of the models.
 
-    The last host of its model is in general somebody else, so it first takes
-    the steps of `own_rounds` rounds on its own examples.
+    Usually another client hosted its model last, so it first takes the steps of
+    `own_rounds` rounds on its own examples.
     """
     values = self.hyperparameters
     return self.adapted(
@@ -167,7 +165,8 @@ class Client(setting.PermSetting):
   ) -> Any:
     """Returns `weights` after steps on a client's own examples.
 
-    The learning rate is that of round 0: the schedule is made for the rounds.
+    The learning rate is that of round 0, because the schedule is for the
+    rounds.
     """
     if not num_steps and not num_epochs:
       return weights
@@ -183,7 +182,8 @@ class Client(setting.PermSetting):
   def _update(self, message, data, moves, found):
     """(w - u_i after K local steps, or G_i; loss); zeros if w rests.
 
-    The third is whether the update is finite, except where it is G_i itself.
+    The third result is whether the update is finite, except if it is G_i
+    itself.
     """
     weights, hyperparameters = message['weights'], self.hyperparameters
     local = local_step.build(hyperparameters).of(self.devices.model)
@@ -220,7 +220,7 @@ class Client(setting.PermSetting):
 
 
 def no_gradient(weights: Any) -> local_gradient.LocalGradient:
-  """Returns a `LocalGradient` of zeros, of no row."""
+  """Returns a `LocalGradient` of zeros, from no row."""
   zero = tf.zeros([], tf.nest.flatten(weights)[0].dtype)
   return local_gradient.LocalGradient(
       tf.nest.map_structure(tf.zeros_like, weights), zero, tf.constant(0), zero

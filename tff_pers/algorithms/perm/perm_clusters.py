@@ -1,19 +1,19 @@
 """Models of clusters instead of clients: PERM with C models at the server.
 
-Clients whose gradients at the shared w are near each other form a cluster, by
-k-means (see `numerics.kmeans`). The mixture of its model is that of Eq. (2) for
-the cluster's center in the place of a client's gradient,
+Clients with similar gradients at the shared w form a cluster, by k-means (see
+`numerics.kmeans`). The mixture of its model is that of Eq. (2) with the
+cluster's center instead of a client's gradient,
 
     a <- argmin sum_j n_j ||G_j - mu_a(j)||^2,   mu_c = mean of its G_j by n_j
     alpha_c <- solution of Eq. (2) with d_cj = ||mu_c - G_j||^2
 
-and client i deploys model a(i), or w as long as its gradient is not known. So
-the server needs room for C models and rows, and a model is visited in every
-round, not in m of N. K-means goes on where it ended, so that models keep their
-clusters; a client that the server comes to know joins the nearest. A cluster
-without clients has a row of zeros: nobody hosts its model.
+and client i deploys model a(i), or w while its gradient is unknown. So the
+server stores only C models and rows, and a model is visited in every round, not
+in m of N. K-means starts from the last assignment, so that models keep their
+clusters; a client that becomes known joins the nearest one. A cluster without
+clients has a row of zeros, and its model is not hosted.
 
-This is ours; the paper names clusters as a way to save memory.
+This is ours; the paper only mentions clusters as a way to save memory.
 """
 
 import collections
@@ -28,13 +28,14 @@ from tff_pers.numerics import distances
 from tff_pers.numerics import kmeans
 from tff_pers.numerics import mixing as mixing_lib
 
-_CLUSTERS_USE = -6  # Keeps the draws apart from others of the seed.
+_CLUSTERS_USE = -6  # Separates these draws from others.
 
 
 def nobody(setting: setting_lib.PermSetting) -> tf.Tensor:
-  """Returns the start of the server state's field `assignment`.
+  """Returns the initial value of the server state's field `assignment`.
 
-  int32[N], the model of each client, -1: none yet; () with one per client.
+  int32[N], the model of each client, -1: none yet; () if each client has its
+  own.
   """
   if not setting.hyperparameters.models:
     return ()
@@ -46,8 +47,8 @@ def solve(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns (rows of A float32[C, N], assignment int32[N]).
 
-  Who is not in the table keeps its model. `old` are `<round, seed, mixing,
-  assignment>` so far.
+  Clients that are not in the table keep their models. `old` is the previous
+  `<round, seed, mixing, assignment>`.
   """
   table = problem.table
   assignment, apart = kmeans.assign(
@@ -87,7 +88,7 @@ def models_of_strangers(state: Any, gradients: Any) -> Any:
 def measurements(
     mixing: tf.Tensor, assignment: tf.Tensor, lambda_: tf.Tensor
 ) -> dict[str, Any]:
-  """Returns metrics of A: means over the rows of models that are visited."""
+  """Returns metrics of A: means over the rows of visited models."""
   is_visited = tf.reduce_any(mixing > 0, axis=1)
   rows = tf.boolean_mask(mixing, is_visited)
   count = tf.reduce_sum(tf.cast(rows > 0, tf.float32), axis=1)

@@ -1,17 +1,17 @@
-"""What clients' devices hold of the model: all of it, or the first units.
+"""The part of the model on clients' devices: all of it, or the first units.
 
-With tiers the architecture of client i is the first beta_i C units of every
-layer of C units. All weights keep the shape of the whole model, with what lies
-outside of an architecture untouched:
+With tiers, the architecture of client i is the first beta_i C units of every
+layer of C units. Weights keep the shape of the whole model; entries outside of
+an architecture are not touched:
 
-    (a) G_i = grad f_i(m_i . w), in the coordinates of m_i and 0 elsewhere;
-        w moves in each coordinate by the mean over the clients that have it
+    (a) G_i = grad f_i(m_i . w), in the coordinates of m_i, 0 elsewhere; each
+        coordinate of w moves by the mean over the clients that have it
     (b) d_ij = ||m * (G_i - G_j)||^2 / share of the coordinates in m, where m
-        keeps those that both have (compare=all: ||G_i - G_j||^2);
+        selects those that both have (compare=all: ||G_i - G_j||^2);
         c_j = d_ij + rho sqrt(VC / n_j)
     (c) at client c model i is trained in min(beta_i, beta_c) C of its units
 
-The paper names the idea; the formulas are ours.
+The paper mentions the idea; the formulas are ours.
 """
 
 import collections
@@ -39,40 +39,40 @@ class ArchitectureHyperparameters(hp.Aggregation):
 
   tiers: str = hp.field(
       'none',
-      'Widths of the models that clients of each tier own, as 1:0.5:0.25,'
+      'Widths of the models that clients of each tier own, such as 1:0.5:0.25,'
       ' shares of the units of hidden layers; none: all own the whole model.',
   )
   width_rounding: str = hp.field(
-      'round', 'How numbers of units become whole.',
+      'round', 'How numbers of units are rounded.',
       choices=submodels.ROUNDINGS, when=_HAS_TIERS,
   )
   compare: str = hp.field(
       'intersection',
-      'In which coordinates gradients of different architectures are compared:'
-      ' intersection (those that both have, over their share) or all.',
+      'Coordinates in which gradients of different architectures are compared:'
+      ' intersection (those that both have, divided by their share) or all.',
       choices=('intersection', 'all'), when=_HAS_TIERS,
   )
   vc: float = hp.field(
       0.0,
-      'rho: weight of sqrt(VC / n_j) beside the distance to client j, VC the'
-      ' number of parameters of a class of models; 0: none.',
+      'rho: weight of sqrt(VC / n_j) beside the distance to client j, where VC'
+      ' is the number of parameters of a class of models; 0: none.',
       minimum=0.0, when=_HAS_TIERS,
   )
   vc_of: str = hp.field(
-      'learner', 'Whose class: that of the client that learns, or the source.',
+      'learner', 'The class: that of the learning client, or of the source.',
       choices=('learner', 'source'), when=f'{_HAS_TIERS} and vc!=0',
   )
 
   def __post_init__(self):
-    # Of the hyperparameters that these are part of.
+    # Of the hyperparameters that include these.
     super().__post_init__()  # type: ignore[misc]
     self.ratios((1.0,))
     if self.tiers == 'none':
       return
     if self.aggregator != 'mean':
       raise ValueError(
-          '`aggregator` must be mean with `tiers`, where clients have parts of'
-          f' the model, found {self.aggregator}.'
+          '`aggregator` must be mean with `tiers`, because clients have only'
+          f' parts of the model, found {self.aggregator}.'
       )
 
   def ratios(self, of_task: Sequence[float]) -> tuple[float, ...]:
@@ -84,13 +84,13 @@ class ArchitectureHyperparameters(hp.Aggregation):
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-  """What the clients' devices hold of a model: all of it, or the first units.
+  """The part of a model on clients' devices: all of it, or the first units.
 
   Attributes:
     model: The whole model.
     parts: Its sub-models by tier; None: all clients have the whole model.
-    assign: The tier of a client, see `data.tiers.assign`; they are fixed.
-    compare: In which coordinates gradients are compared.
+    assign: The tier of a client, see `data.tiers.assign`; tiers are fixed.
+    compare: Coordinates in which gradients are compared.
     vc: rho, with `vc_of`.
   """
 
@@ -103,17 +103,17 @@ class Devices:
 
   @property
   def deployed(self) -> functional.FunctionalModel:
-    """The model over what clients deploy."""
+    """The model over deployed weights."""
     return self.parts.deployed if self.parts else self.model
 
   def of_client(
       self, index: tf.Tensor,
       compute: Callable[[functional.FunctionalModel], Any],
   ) -> Any:
-    """Returns `compute(model)`, with the model that client `index` owns.
+    """Returns `compute(model)` with the model that client `index` owns.
 
-    The model takes weights of the whole one, and has no gradient in those that
-    the client does not have.
+    The model takes weights of the whole model, and its gradient is zero in
+    those that the client does not have.
     """
     if self.parts is None:
       return compute(self.model)
@@ -127,7 +127,7 @@ class Devices:
   ) -> tuple[Any, tf.Tensor]:
     """Returns (weights, loss) of `local_sgd.train` on the model of `owner`.
 
-    By default it is the client's own. `weights` are those of the whole model.
+    The default owner is the client itself. `weights` are of the whole model.
     """
     if self.parts is None:
       return local_sgd.train(self.model, weights, data, seed=seed, **options)
@@ -145,7 +145,7 @@ class Devices:
     return self.parts.switch(self.parts.narrower(owned, host), within)
 
   def sent(self, update: Any, index: tf.Tensor) -> Any:
-    """Returns what client `index` sends of an update of w: what it has."""
+    """Returns the part of an update of w that client `index` has."""
     if self.parts is None:
       return update
     kept = self.parts.switch(
@@ -154,16 +154,16 @@ class Devices:
     )
     return collections.OrderedDict(
         kept=kept,
-        # Weight decay reaches all of w.
+        # Weight decay changes all of w.
         update=tf.nest.map_structure(tf.multiply, kept, update),
     )
 
   def averaged(self, factory: Any) -> Any:
-    """Returns the factory that averages what is `sent` as `factory` does."""
+    """Returns the factory that averages what is `sent`, using `factory`."""
     return partial.PartialMeanFactory(factory) if self.parts else factory
 
   def own_units(self, weights: Any, index: tf.Tensor) -> Any:
-    """Returns what client `index` deploys of weights of the whole model."""
+    """Returns the part of the whole model that client `index` deploys."""
     if self.parts is None:
       return weights
     return self.parts.first_units(weights, self.tier(index))
@@ -171,7 +171,7 @@ class Devices:
   def share(
       self, index: tf.Tensor, other: Optional[tf.Tensor] = None
   ) -> tf.Tensor:
-    """Returns the share of the parameters that a client (and another) has."""
+    """Returns the share of parameters of a client, or common to two clients."""
     if self.parts is None:
       return 1.0
     tier = self.tier(index)
@@ -183,12 +183,12 @@ class Devices:
       self, vectors: tf.Tensor, is_known: tf.Tensor, clients: tf.Tensor,
       owners: tf.Tensor,
   ) -> tf.Tensor:
-    """Returns d_ij of rows `owners` to all rows, floats [M, R].
+    """Returns d_ij between rows `owners` and all rows, floats [M, R].
 
     Args:
       vectors: Gradients, floats [R, d].
-      is_known: bool[R]; rows of others are 0.
-      clients: int32[R], whose they are.
+      is_known: bool[R]; other rows are 0.
+      clients: int32[R], the clients of the rows.
       owners: int32[M], numbers of rows.
     """
     def apart(vectors):
@@ -211,7 +211,7 @@ class Devices:
       self, d: tf.Tensor, clients: tf.Tensor, learners: tf.Tensor,
       sizes: tf.Tensor,
   ) -> tf.Tensor:
-    """Returns c_j from d_ij, floats [M, R], of clients `learners`, int32[M].
+    """Returns c_j from d_ij, floats [M, R], for clients `learners`, int32[M].
 
     `clients`, int32[R], are the sources j, and `sizes` their n_j.
     """
@@ -227,19 +227,19 @@ class Devices:
     return d + tf.cast(added, d.dtype)
 
   def scaled_variance(self, variance: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """Returns the variance of a client's gradient, in units of distances."""
+    """Returns the variance of a client's gradient in the unit of distances."""
     if not self._compares_parts:
       return variance
     return variance / tf.cast(self.share(index), variance.dtype)
 
   def tier(self, index: tf.Tensor) -> tf.Tensor:
     """Returns the tiers of clients, int32 as `index`."""
-    assert self.assign is not None  # It comes with `parts`.
+    assert self.assign is not None  # It is set with `parts`.
     return self.assign(None, None, index)
 
   @property
   def _tiers(self) -> submodels.Submodels:
-    """`parts`, where devices differ."""
+    """`parts`, if devices differ."""
     assert self.parts is not None
     return self.parts
 
@@ -263,8 +263,8 @@ def build_devices(task: task_lib.Task, hyperparameters: Any) -> Devices:
   """Returns the devices of a task's clients.
 
   Raises:
-    ValueError: If tiers are drawn anew in every round, or the model has but one
-      size.
+    ValueError: If tiers are drawn anew in every round, or the model has only
+      one size.
   """
   if hyperparameters.tiers == 'none':
     return Devices(task.model)

@@ -12,17 +12,17 @@ from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import task as task_lib
 
-# What kappa may be chosen from. Groups of many clients need a large one; with
-# few clients it would mix all of them, as infinity does.
+# Candidates of kappa. Groups of many clients need a large one; for few clients
+# it would mix all of them, as infinity does.
 _KAPPAS = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 _FEW_CLIENTS = 30
-# `perm[recipe=paper]`: Algorithm 2 as published. The paper leaves lambda open.
+# `perm[recipe=paper]`: Algorithm 2 as published, which leaves lambda open.
 PAPER = dict(
     schedule='permutation', step_scale='one', warmup='gradient',
     solver='projected_gradient', lambda_scale=10.0, own_rounds=0,
     client_weighting='uniform',
 )
-_INFINITY = 1e6  # Weights by sizes.
+_INFINITY = 1e6  # Mixing weights proportional to sizes.
 
 
 def kappas(num_clients: int) -> tuple[float, ...]:
@@ -46,20 +46,20 @@ class PermHyperparameters(
   )
   global_learning_rate: float = hp.field(
       0.0,
-      'gamma: step size of w per round (single_loop), of its local SGD'
+      'gamma: step size of w per round (single_loop), or of its local SGD'
       ' (two_stage); 0: learning_rate.',
       minimum=0.0,
   )
   warmup_rounds: int = hp.field(
       10,
-      'T_w: first rounds that train only w; programs take N / m times as many'
-      ' with m of N clients per round, at most a quarter of the rounds.',
+      'T_w: number of warm-up rounds, which train only w; programs use N / m'
+      ' times as many with m of N clients per round, at most a quarter of all.',
       minimum=0, when='variant=single_loop', search=hp.Around(2),
   )
   warmup: str = hp.field(
       'fedavg',
-      'How they do: fedavg (local steps of learning_rate, so that gradients are'
-      ' compared at a better w) or gradient (one step, Algorithm 2).',
+      'Update of w during warm-up: fedavg (local steps of learning_rate, for'
+      ' comparisons at a better w) or gradient (one step, Algorithm 2).',
       choices=('fedavg', 'gradient'), when='variant=single_loop',
   )
   stage1_rounds: int = hp.field(
@@ -74,8 +74,8 @@ class PermHyperparameters(
   )
   lambda_scale: Union[float, str] = hp.field(
       'auto',
-      'kappa; bounds the self weight of IID clients by about 1 / kappa; auto:'
-      ' chosen before the first visit by examples that clients hold out.',
+      'kappa; limits the self weight of IID clients to about 1 / kappa; auto:'
+      ' chosen before the first visit on examples that clients hold out.',
       above=0.0, auto=True, when='lambda=auto',
   )
   solver: str = hp.field(
@@ -94,10 +94,10 @@ class PermHyperparameters(
       choices=('round', 'epoch'), when='variant=single_loop',
   )
   freeze_after: int = hp.field(
-      0, 'Round after which the mixing weights stay; 0: never.', minimum=0
+      0, 'Round after which the mixing weights are fixed; 0: never.', minimum=0
   )
   gradient_batch: int = hp.field(
-      0, 'M: examples of the gradient of w; 0: all local examples.', minimum=0
+      0, 'M: examples for the gradient of w; 0: all local examples.', minimum=0
   )
   debias: str = hp.field(
       'none',
@@ -106,45 +106,45 @@ class PermHyperparameters(
   )
   models: int = hp.field(
       0,
-      'C: models at the server, one for each cluster of clients with gradients'
-      ' near each other; 0: one for each client.',
+      'C: models at the server, one for each cluster of clients with similar'
+      ' gradients; 0: one for each client.',
       minimum=0, when='tiers=none',
   )
   sketch: int = hp.field(
       0,
-      'Dimensions of a random projection of the gradients that distances are'
-      ' taken from; 0: the gradients themselves.',
+      'Dimension of a random projection of the gradients from which distances'
+      ' are computed; 0: the gradients themselves.',
       minimum=0, when='tiers=none',
   )
   init: str = hp.field(
       'global',
-      'Personalized models start from the global model or from the initial'
+      'Initial personalized models: the global model or the initial'
       ' weights.',
       choices=('global', 'initial'),
   )
   one_trip: bool = hp.field(
       False,
-      'As if gradients and visits shared one round trip: visits use the mixing'
-      ' weights of the round before.',
+      'Whether gradients and visits share one round trip, so that visits use'
+      ' the mixing weights of the previous round.',
       when='variant=single_loop and alpha_update=round and warmup_rounds!=0',
   )
   row_nonzeros: int = hp.field(
       0,
-      'Largest mixing weights kept per client; 0: all, or 100 of more than 1000'
-      ' clients.',
+      'Number of largest mixing weights kept per client; 0: all, or 100 if'
+      ' there are more than 1000 clients.',
       minimum=0, when='models=0 and solver=water_filling',
   )
   own_rounds: int = hp.field(
       1,
-      'How many rounds of steps a client takes from its model on its own'
-      ' examples before it deploys it; the server keeps the model as it was.'
-      ' 0: none, as in the paper.',
+      'Rounds of steps that a client takes on its own examples from its model'
+      ' before it deploys it; the server keeps the model unchanged. 0: none, as'
+      ' in the paper.',
       minimum=0,
   )
   adapt_epochs: int = hp.field(
       hp.NewClients.adapt_epochs,
-      'Local epochs in which a client that never trains goes on from its'
-      ' mixture of the models, before it is evaluated.',
+      'Local epochs that a client that never trains takes from its mixture of'
+      ' the models before it is evaluated.',
       minimum=0,
   )
 
@@ -153,7 +153,7 @@ class PermHyperparameters(
     if self.gradient_batch == 1 and self.lambda_ == 'auto':
       raise ValueError(
           '`gradient_batch` must be 0 or >= 2 with lambda=auto because one'
-          ' example shows no variance, found 1.'
+          ' example has no variance, found 1.'
       )
     if 0 < self.freeze_after <= self.first_measure:
       raise ValueError(
@@ -172,11 +172,11 @@ class PermHyperparameters(
     return self.gamma if self.variant == 'two_stage' else self.learning_rate
 
   def for_cohorts(self, task: task_lib.Task) -> 'PermHyperparameters':
-    """Returns them with the warm-up as long as the task's cohorts need.
+    """Returns hyperparameters with a warm-up suited to the task's cohorts.
 
-    A model is visited in m of N rounds, w is trained in all: it is worth
-    training until clients took part `warmup_rounds` times each, but no longer
-    than for a quarter of the rounds. Says so if no round is left for visits.
+    A model is visited in m of N rounds, but w is trained in all: w is worth
+    training until clients took part `warmup_rounds` times each, but for at most
+    a quarter of the rounds. Warns if no round is left for visits.
 
     Args:
       task: The `Task`, for N, m and the number of rounds.
@@ -191,7 +191,7 @@ class PermHyperparameters(
         fitted = hp.replace(self, warmup_rounds=warmup)
       if warmup < wanted and self.warmup_rounds != type(self).warmup_rounds:
         logging.warning(
-            'PERM warms up for %d rounds, a quarter of the %d, and not for %d.',
+            'PERM warms up for %d rounds, a quarter of the %d, instead of %d.',
             warmup, task.rounds, wanted,
         )
     if fitted.first_visit >= task.rounds:
@@ -204,7 +204,7 @@ class PermHyperparameters(
     return fitted
 
   def num_visits(self, task: task_lib.Task) -> float:
-    """Returns how many visits a model has in a run, (R - T_w) m / N.
+    """Returns the number of visits of a model in a run, (R - T_w) m / N.
 
     Args:
       task: The `Task`, for R, m and N.
@@ -242,14 +242,14 @@ class PermHyperparameters(
     return self.first_visit - int(self.one_trip)
 
   def check(self, num_clients: int, full_participation: bool) -> None:
-    """Checks them against what is known of the clients; see `perm.build_perm`.
+    """Checks them against the clients; see `perm.build_perm`.
 
     Args:
       num_clients: N.
       full_participation: Whether every round has all clients.
 
     Raises:
-      ValueError: If they do not fit.
+      ValueError: If they do not fit the clients.
     """
     updates_once = full_participation and self.variant == 'two_stage'
     if updates_once and self.freeze_after:

@@ -1,15 +1,16 @@
-"""lambda of Eq. (2) chosen from data: kappa by what clients held out.
+"""Chooses lambda of Eq. (2) from data: kappa by examples that clients hold out.
 
-The right lambda depends on how alike the clients are, which nobody knows
-beforehand. So once, before the first visits, every client i of a round holds a
-fifth of its examples out, and trains u_i from the shared w on the others, for
-ten rounds' worth of steps. For each kappa, lambda = kappa v, row alpha of Eq.
-(2) with gradients of what is not held out, the visits would lead about to
+The right lambda depends on how similar the clients are, which is unknown. So
+once, before the first visits, every client i of a round holds out a fifth of
+its examples, and trains u_i from the shared w on the others, for as many steps
+as in ten rounds. With lambda = kappa v and row alpha of Eq. (2), from gradients
+of the examples that are not held out, the visits would lead approximately to
 
     M_i(kappa, s) = w + s (sum_j alpha_ij u_j - w)
 
-where s stands for how long they go on. The kappa is taken, one for all clients,
-whose best s has the least loss on all that was held out. This is ours.
+where s stands for their duration. The chosen kappa, common to all clients, is
+the one whose best s has the smallest loss on all held-out examples. This is
+ours.
 """
 
 import collections
@@ -34,24 +35,24 @@ from tff_pers.core import round_metrics
 from tff_pers.numerics import mixing
 from tff_pers import tff
 
-DEFAULT = 10.0  # Where nothing can be chosen (papers/perm.md 7, trap 3).
+DEFAULT = 10.0  # If nothing can be chosen (papers/perm.md 7, trap 3).
 _SCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # The s of M_i(kappa, s).
-_ROUNDS = 10  # Of half as many, one of three seeds chose another kappa.
+_ROUNDS = 10  # With half as many, one of three seeds chose another kappa.
 _HELD_OUT = 0.2
 _HUGE = 1e9  # The loss of a mixture that is not finite.
 _SPLIT_USE, _TRIAL_USE, _VISITS_USE = 2, 3, 5
 
 
 class Trial(perm_client.Client):
-  """What clients compute for the choice of kappa."""
+  """Client computations for the choice of kappa."""
 
   def choose_scale(
       self, scale: Any, message: Any, index: Any, data: Any
   ) -> tuple[Any, Any]:
     """Chooses kappa in the round `first_measure`, else keeps it (in tracing).
 
-    `scale`, kappa so far, is at the server, all else at the clients. Returns
-    (kappa at the server, reports at the clients).
+    `scale`, the current kappa, is at the server, everything else at the
+    clients. Returns (kappa at the server, reports at the clients).
     """
     tried = server_state.computed(self.alone, message, data)
     mixed = keyed.fetch(
@@ -63,10 +64,10 @@ class Trial(perm_client.Client):
     return server_state.computed(self._best, scale, losses), scored.report
 
   def alone(self, message: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
-    """Trains a client by itself, in the round of the choice.
+    """Trains a client by itself in the round of the choice.
 
     Returns:
-      0 or 1 rows, of `Client.rows` and `models`, u_i.
+      0 or 1 rows: those of `Client.rows`, and `models` u_i.
     """
     data = interception.changed('data', data)
     weights, hyperparameters = message['weights'], self.hyperparameters
@@ -103,11 +104,11 @@ class Trial(perm_client.Client):
     )
 
   def mixtures(self, table: Mapping[str, Any], index: tf.Tensor) -> Any:
-    """Mixes the models for client i, from the rows that all sent.
+    """Mixes the models for client i from the rows of all clients.
 
     Returns:
-      `<models>`, sum_j alpha_ij u_j, one row per kappa, or none without a row
-      of the client.
+      `<models>`, sum_j alpha_ij u_j, one row per kappa; no rows if the client
+      has no row.
     """
     num_rows = tf.shape(table['keys'])[0]
     place = tf.tensor_scatter_nd_update(
@@ -116,8 +117,8 @@ class Trial(perm_client.Client):
     )[index]
 
     def mixed():
-      # Of a client without a row none is taken; all have as many as they can,
-      # so that clients may be computed together.
+      # All clients get the largest number of rows, so that they can be computed
+      # together; none is taken for a client without a row.
       alpha = self._alpha(table, tf.maximum(place, 0))
       alpha = self._remembered(alpha, random.key(0, _VISITS_USE, index))
       rows = tf.where(place >= 0, tf.shape(alpha)[0], 0)
@@ -137,23 +138,23 @@ class Trial(perm_client.Client):
       self, message: Mapping[str, Any], tried: Any, mixed: Any,
       data: Mapping[str, Any],
   ) -> Any:
-    """Evaluates the `mixtures` on what a client held out.
+    """Evaluates the `mixtures` on a client's held-out examples.
 
     Returns:
-      `<losses float32[kappa, s], report>`; losses are sums over the examples,
-      zeros where there is nothing to choose.
+      `<losses float32[kappa, s], report>`; losses are sums over examples, zeros
+      if there is nothing to choose.
     """
     data = interception.changed('data', data)
     shape = len(self._kappas), len(_SCALES)
     w, num_held = message['weights'], _num_held(data)
-    # As a rule so at all clients.
+    # Usually the same at all clients.
     is_round = tf.shape(tf.nest.flatten(mixed['models'])[0])[0] > 0
     works = tf.logical_and(is_round, num_held > 0)
 
     def losses():
       _, held = _split(message, data)  # Not in rounds without a choice.
 
-      @tf.autograph.experimental.do_not_convert  # Else `map_fn` spends seconds.
+      @tf.autograph.experimental.do_not_convert  # Else `map_fn` takes seconds.
       def loss(pair):
         s = tf.gather(_SCALES, pair[1])
         weights = tf.nest.map_structure(
@@ -204,15 +205,15 @@ class Trial(perm_client.Client):
     )
 
   def _remembered(self, alpha, key):
-    """Returns what models remember of rows float64[kappa, M].
+    """Returns the part of rows float64[kappa, M] that models remember.
 
-    That is the row, if the visits that are left are enough for two epochs. If
-    not, it is what the last two hosts have made of a model, drawn by how often
+    If the remaining visits suffice for two epochs, that is the whole row. If
+    not, it is the effect of the last two hosts of a model, drawn by how often
     they are visited.
     """
     if self.num_visits is None:
       return alpha
-    visits = tf.ones_like(alpha)  # Permutations visit everybody once.
+    visits = tf.ones_like(alpha)  # Permutations visit every client once.
     if self.is_matched:
       count = tf.reduce_sum(tf.cast(alpha > 0, tf.int32), 1, keepdims=True)
       visits = tf.cast(visit_schedule.visits_per_epoch(
@@ -224,13 +225,13 @@ class Trial(perm_client.Client):
     ))
     last = alpha * tf.math.divide_no_nan(drawn, visits)
     total = tf.reduce_sum(last, axis=1, keepdims=True)
-    # Of the M clients of a round; all N are as many times more.
+    # For the M clients of a round; scaled to all N.
     of_all = epoch * self.num_clients / tf.cast(tf.shape(alpha)[1], epoch.dtype)
     is_short = tf.logical_and(2 * of_all > self.num_visits, total > 0)
     return tf.where(is_short, last / total, alpha)
 
   def _best(self, before, losses):
-    """Returns the kappa of the least loss, or what it was without any loss."""
+    """Returns the kappa of the smallest loss, or the old one without losses."""
     least = tf.argmin(tf.reduce_min(losses, axis=1))
     return tf.where(
         tf.reduce_any(losses > 0), tf.gather(self._kappas, least), before

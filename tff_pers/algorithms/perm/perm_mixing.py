@@ -1,9 +1,9 @@
-"""Line (b) of PERM: the rows of A by Eq. (2), from the clients' gradients.
+"""Implements PERM's (b): the rows of A by Eq. (2), from clients' gradients.
 
     alpha_i <- argmin_{alpha in simplex} sum_j alpha(j) c_j
                + lambda sum_j alpha(j)^2 / n_j,     c_j = ||G_i - G_j||^2
 
-(see `numerics.mixing`), lambda, and what is measured of A.
+(see `numerics.mixing`), the choice of lambda, and metrics of A.
 """
 
 import collections
@@ -17,7 +17,7 @@ from tff_pers.numerics import mixing
 from tff_pers.numerics import mixing_rows
 
 _BLOCK = 512  # Rows solved at once when rows are kept sparse.
-# A client whose own weight is at least this learns from itself alone.
+# A client whose own weight is at least this learns only from itself.
 _ALONE = 0.99
 
 
@@ -26,10 +26,10 @@ class Problem:
   """Eq. (2) among clients whose gradients the server has.
 
   Attributes:
-    setting: Of the run.
-    table: Their gradients, see `fingerprints`. Who has size 0 (no examples, a
-      gradient that is not finite, or not yet known) teaches nobody, and learns
-      from the others by their sizes.
+    setting: Setting of the run.
+    table: Their gradients, see `fingerprints`. A client of size 0 (no examples,
+      or a non-finite or unknown gradient) is not learned from, and learns from
+      the others in proportion to their sizes.
     lambda_: Float64 scalar.
   """
 
@@ -49,7 +49,7 @@ class Problem:
     return tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *blocks)
 
   def cohort_rows(self, old: Any, cohort: tf.Tensor) -> Any:
-    """Returns A with new rows for those of `cohort`, bool[N], in the table."""
+    """Returns A with new rows for known clients of `cohort`, bool[N]."""
     owners = tf.where(tf.logical_and(cohort, self.table['sizes'] > 0))[:, 0]
     owners = tf.cast(owners, tf.int32)
     return mixing_rows.replaced(old, owners, self._rows(old, owners))
@@ -60,13 +60,13 @@ class Problem:
     return tf.cast(alpha, tf.float32)
 
   def rows_of_strangers(self, gradients: Mapping[str, Any]) -> tf.Tensor:
-    """Returns what strangers learn from those that trained, float64[M, N].
+    """Returns what new clients learn from trained ones, float64[M, N].
 
-    A stranger's row is what it would be if it had trained, less its own weight:
-    so it takes from others what it would have taken, and where it is much like
-    its group the own weight is small. Who would have learned from itself alone
-    gets the row of Eq. (2) without itself. `gradients` are the strangers', as
-    in `fingerprints.written`.
+    A new client's row is what it would be if it had trained, without its own
+    weight: so it takes from others what it would have taken, and if it is
+    similar to its group, its own weight is small. A client that would have
+    learned only from itself gets the row of Eq. (2) without itself. `gradients`
+    are those of the new clients, as in `fingerprints.written`.
     """
     n, m = self.setting.num_clients, tf.size(gradients['keys'])
     everybody = dataclasses.replace(self, table=collections.OrderedDict(
@@ -94,7 +94,7 @@ class Problem:
     )
 
   def _rows(self, old, owners):
-    """Returns the rows of `owners`, int32[M], as A has them."""
+    """Returns the rows of `owners`, int32[M], in the format of A."""
     c = self.distances(tf.range(self.setting.num_clients), owners)
     is_known = tf.gather(self.table['sizes'] > 0, owners)
     c = self._among_known(tf.where(is_known[:, None], c, tf.zeros_like(c)))
@@ -102,7 +102,7 @@ class Problem:
     return mixing_rows.kept(alpha, owners, self.setting.kept_per_row)
 
   def distances(self, clients: tf.Tensor, owners: tf.Tensor) -> tf.Tensor:
-    """Returns c_j of rows `owners` to all rows, those of `clients`, [M, N]."""
+    """Returns c_j from rows `owners` to the rows of `clients`, [M, N]."""
     devices, sizes = self.setting.devices, self.table['sizes']
     d = devices.pairwise(self.table['fingerprints'], sizes > 0, clients, owners)
     return devices.with_capacity(
@@ -110,13 +110,13 @@ class Problem:
     )
 
   def denoised(self, d: tf.Tensor, owners: tf.Tensor) -> tf.Tensor:
-    """Returns distances less their expected noise, if asked; >= 0, 0 to self.
+    """Returns distances minus their expected noise, if enabled; >= 0.
 
-    The noise of a gradient of M rows is v_i / M. One row shows no variance; it
-    gets the mean of the others.
+    The noise of a gradient on M rows is v_i / M. One row has no variance; it
+    gets the mean of the others. The distance to self is 0.
 
     Args:
-      d: Of rows `owners` to all rows, floats [M, N].
+      d: Distances of rows `owners` to all rows, floats [M, N].
       owners: int32[M].
     """
     if self.setting.hyperparameters.debias == 'variance':
@@ -128,12 +128,12 @@ class Problem:
     return tf.where(own, tf.zeros_like(d), tf.maximum(d, 0))
 
   def _among_known(self, c):
-    """Returns `c` with those at distance infinity who are not known."""
+    """Returns `c` with unknown clients at distance infinity."""
     return tf.where(self.table['sizes'] > 0, c, float('inf'))
 
   def _solved(self, c, start: Callable[[], Any]):
-    """Returns alpha of Eq. (2), float64[M, N]; `start` is that of descent."""
-    # The size of who is excluded is of no account, but must be positive.
+    """Returns alpha of Eq. (2), float64[M, N]; descent begins at `start`."""
+    # The size of an excluded client is irrelevant, but must be positive.
     sizes, hyperparameters = self.table['sizes'], self.setting.hyperparameters
     sizes = tf.where(sizes > 0, sizes, tf.maximum(tf.reduce_max(sizes), 1.0))
     if hyperparameters.solver == 'water_filling':
@@ -146,10 +146,10 @@ class Problem:
 def initial(setting: setting_lib.PermSetting) -> Any:
   """Returns A before the first update.
 
-  The identity: with cohorts a model stays where it is until its client first
+  The identity: with cohorts a model keeps its weights until its client first
   takes part. Uniform for projected gradient that solves for all rows at once,
-  because it starts from there, and for models of clusters, which have no client
-  of their own.
+  because it starts from there, and for models of clusters, which do not belong
+  to a client.
   """
   hyperparameters, n = setting.hyperparameters, setting.num_clients
   starts_uniform = (
@@ -162,9 +162,9 @@ def initial(setting: setting_lib.PermSetting) -> Any:
 
 
 def choose_lambda(table: Any, scale: Any, hyperparameters: Any) -> tf.Tensor:
-  """Returns lambda of Eq. (2), float64 of the shape of `scale`, kappa.
+  """Returns lambda of Eq. (2), float64 with the shape of `scale`, kappa.
 
-  `auto` is kappa times the gradients' variance, and allows for gradients of M <
+  `auto` is kappa times the gradients' variance, adjusted for gradients of M <
   n_i examples.
   """
   if hyperparameters.lambda_ != 'auto':
@@ -177,7 +177,7 @@ def choose_lambda(table: Any, scale: Any, hyperparameters: Any) -> tf.Tensor:
 
 
 def measurements(weights: Any, lambda_: tf.Tensor) -> dict[str, Any]:
-  """Returns metrics of A: row means, and the share of rows that are one-hot."""
+  """Returns metrics of A: row means, and the share of one-hot rows."""
   rows = mixing_rows.MixingRows(weights)
   own = rows.own()
   count = tf.reduce_sum(tf.cast(rows.values > 0, tf.float32), axis=1)

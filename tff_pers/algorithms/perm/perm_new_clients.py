@@ -1,19 +1,19 @@
-"""What PERM deploys at clients that never trained.
+"""Computes what PERM deploys at clients that never trained.
 
 A new client n sends its gradient at the shared w of the last comparison. The
-server solves Eq. (2) for what its row would be if it had trained, and leaves
-its own weight out. Model w_j stands for the mixture alpha_j of losses, so the
-new client gets the combination of models whose mixtures come nearest to its
-own (the models combined by alpha_n itself would be mixed twice):
+server solves Eq. (2) for the row that n would have if it had trained, without
+its own weight. Model w_j stands for the mixture alpha_j of losses, so the new
+client gets the combination of models whose mixtures are nearest to its own (the
+models combined by alpha_n itself would be mixed twice):
 
     G_n <- grad f_n(w);   d_nj <- ||G_n - G_j||^2;   alpha_n <- Eq. (2)
     alpha_n <- alpha_n(j), j != n, normalized
     beta <- argmin over the simplex of ||sum_j beta_j alpha_j - alpha_n||^2
     w_n <- sum_j beta_j w_j
 
-from which it goes on for `adapt_epochs` passes over its own examples. With
-models of clusters it starts at that of the nearest (see `perm_clusters`). This
-is ours; the paper has no new clients.
+from which it trains for `adapt_epochs` passes over its own examples. With
+models of clusters it starts from the nearest one (see `perm_clusters`). This is
+ours; the paper has no new clients.
 """
 
 import collections
@@ -34,7 +34,7 @@ from tff_pers.numerics import mixing_rows
 from tff_pers.numerics import simplex
 from tff_pers import tff
 
-_MOST_MODELS = 100  # Of a combination: those of largest weight.
+_MOST_MODELS = 100  # In a combination: those of largest weight.
 
 
 def build_dispatch(
@@ -42,8 +42,8 @@ def build_dispatch(
 ) -> tff.Computation:
   """Returns (S@SERVER, {D}@CLIENTS -> {W}@CLIENTS), what a client deploys.
 
-  A client that trained gets its model; a new one, whose index is N or more, its
-  mixture, and w as long as no gradients were compared.
+  A client that trained gets its model; a new one, with index N or more, its
+  mixture, or w if no gradients have been compared yet.
   """
   n = client.num_clients
   broadcast = dispatch_lib.build_broadcast(
@@ -75,7 +75,7 @@ def build_dispatch(
 def deployed(
     client: perm_client.Client, weights: Any, data: Mapping[str, Any]
 ) -> Any:
-  """Returns what a client deploys, a new one after `adapt_epochs` passes."""
+  """Returns what a client deploys; a new one adapts for `adapt_epochs`."""
   return tf.cond(
       client_work.is_unseen(data['index'], client.num_clients),
       lambda: client.adapted(
@@ -86,7 +86,7 @@ def deployed(
 
 
 def _show(client, message, data):
-  """Returns 0 or 1 rows of `Client.rows`: those of new clients."""
+  """Returns 0 or 1 rows of `Client.rows`, for new clients only."""
   is_new = tf.logical_and(
       client_work.is_unseen(data['index'], client.num_clients),
       data['num_examples'] > 0,
@@ -99,7 +99,7 @@ def _show(client, message, data):
 
 
 def _mixtures(client, state, rows):
-  """Returns the mixtures of M new clients, a table [M, ...], beside S's."""
+  """Returns the mixtures of M new clients, a table [M, ...]."""
   def mixed():
     if client.hyperparameters.models:
       return perm_clusters.models_of_strangers(state, rows)
@@ -122,9 +122,9 @@ def _mixtures(client, state, rows):
 
 
 def combinations(mixing: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-  """Returns beta, with sum_j beta_j alpha_j near each target, float64[M, N].
+  """Returns beta with sum_j beta_j alpha_j near each target, float64[M, N].
 
-  Only the clients of largest weight in the target take part, at most 100.
+  Only the clients of largest weight in the target are used, at most 100.
   """
   rows = mixing_rows.MixingRows(mixing)
   n = rows.num_clients

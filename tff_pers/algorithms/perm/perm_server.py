@@ -23,7 +23,7 @@ from tff_pers import tff
 
 
 class Server(setting.PermSetting):
-  """What the server computes in a round; a clock is `<round, seed>`."""
+  """Server computations of a round; a clock is `<round, seed>`."""
 
   def initial_fields(self, seed: tf.Tensor, keeps_table: bool) -> Any:
     """Returns the method's own fields of S, see `perm.build_perm`."""
@@ -54,7 +54,7 @@ class Server(setting.PermSetting):
   def build_aggregator(
       self, sent_type: tff.Type
   ) -> tff.templates.AggregationProcess:
-    """Returns the mean of line (a), or the robust rule in its place."""
+    """Returns the mean of (a), or the robust rule that replaces it."""
     mean = tff.aggregators.MeanFactory(no_nan_division=True)
     factory = choice.chosen(self.hyperparameters) or mean
     return interception.changed(
@@ -64,7 +64,7 @@ class Server(setting.PermSetting):
   def descend(
       self, clock: Mapping[str, Any], weights: Any, mean_update: Any
   ) -> Any:
-    """(a) w <- w - gamma mean_i G_i; after local steps the mean of the u_i."""
+    """(a) w <- w - gamma mean_i G_i, or the mean of the u_i of local steps."""
     hyperparameters, t = self.hyperparameters, clock['round']
 
     def moved():
@@ -77,20 +77,20 @@ class Server(setting.PermSetting):
           lambda: local_sgd.descend(weights, mean_update, gamma),
       )
 
-    # Attackers may send something even when w rests.
+    # Attackers may send values even when w rests.
     return tf.cond(self.moves_w(t), moved, lambda: weights)
 
   def solve(
       self, old: Mapping[str, Any], scale: tf.Tensor, cohort: tf.Tensor,
       gradients: Any,
   ) -> Any:
-    """(b) The rows of A: of all clients, of the cohort's, or of clusters.
+    """(b) Solves for rows of A: of all clients, the cohort, or clusters.
 
     Args:
       old: Fields of S: `<round, seed, weights, mixing, assignment, lambda_,
         table, anchor>`.
       scale: kappa.
-      cohort: bool[N], who takes part.
+      cohort: bool[N], the clients that take part.
       gradients: Collected rows of `Client.global_line`.
 
     Returns:
@@ -100,7 +100,7 @@ class Server(setting.PermSetting):
     if old['table']:
       kept = fingerprints.written(old['table'], gradients, t)
       table = fingerprints.since(kept, self.comparable_since(t))
-    else:  # All take part in every round.
+    else:  # All clients take part in every round.
       kept = table = fingerprints.of_round(gradients, self.num_clients, t)
     is_measured = tf.logical_and(
         self.measures(t), tf.reduce_any(table['sizes'] > 0)
@@ -132,7 +132,7 @@ class Server(setting.PermSetting):
       measured['lambda_scale'] = scale
     anchor = old['anchor']
     if old['table']:
-      # What new clients are compared with: gradients at one w, the anchor.
+      # New clients are compared with these gradients at one w, the anchor.
       kept, anchor = tf.nest.map_structure(
           lambda before, now: tf.where(is_measured, now, before),
           (kept, anchor), (table, old['weights']),
@@ -144,7 +144,7 @@ class Server(setting.PermSetting):
     )
 
   def start(self, clock: Mapping[str, Any], weights: Any, models: Any) -> Any:
-    """(c) All w_i are w (or w^0) until the visits begin."""
+    """(c) Returns models: all w_i are w (or w^0) until the visits begin."""
     first = self.hyperparameters.first_visit
 
     def beginning():
@@ -163,7 +163,7 @@ class Server(setting.PermSetting):
       self, clock: Mapping[str, Any], mixing: Any, pending: Any,
       cohort: tf.Tensor,
   ) -> Any:
-    """(c) Who hosts whom: nobody before the first visit.
+    """(c) Assigns hosts; there are none before the first visit.
 
     Returns `<owners, pending, measurements>`, see `visit_schedule.next_owners`.
     """
@@ -187,7 +187,7 @@ class Server(setting.PermSetting):
 
 
 def _idle(mixing, owners, cohort):
-  """Returns the share of the cohort that hosts no model, or with weight 0."""
+  """Returns the share of the cohort with no model, or one of weight 0."""
   here = tf.where(cohort)[:, 0]
   hosted = tf.gather(owners, here)
   weight = mixing_rows.MixingRows(mixing).weight(

@@ -1,4 +1,4 @@
-"""What stays the same in all rounds, and what happens in which of them."""
+"""Constants of a run of PERM, and which round does what."""
 
 import dataclasses
 from typing import Any, Optional
@@ -9,18 +9,18 @@ from tff_pers.algorithms.perm import perm_devices
 from tff_pers.data import client_data
 from tff_pers import tff
 
-# A dense table of all pairs of this many clients takes 4 MB; it grows with the
-# square.
+# A dense table of all pairs of this many clients takes 4 MB; it grows
+# quadratically.
 _DENSE = 1000
 _KEPT_OF_MANY = 100
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-  """What the server and all clients know of a run with visits.
+  """Constants of a run with visits, known to server and clients.
 
   Attributes:
-    devices: The model, and what the clients' devices hold of it.
+    devices: The model, and its parts on the clients' devices.
     hyperparameters: `ShufflingHyperparameters`.
     num_clients: N.
     full_participation: Whether every round has all clients.
@@ -39,17 +39,17 @@ class Setting:
 
   @property
   def is_matched(self) -> bool:
-    """Whether rounds are matchings; else they are permutations."""
+    """Whether rounds are matchings, not permutations."""
     return self.hyperparameters.uses_matching(self.full_participation)
 
 
 @dataclasses.dataclass(frozen=True)
 class PermSetting(Setting):
-  """What both know of a run of PERM: when w moves, and when A does.
+  """Constants of a run of PERM: when w moves, and when A is updated.
 
   Attributes:
-    client_weighting: Weights of the mean that w descends.
-    num_visits: How many visits a model has in the run; None: nobody knows.
+    client_weighting: Weights of the mean gradient for w.
+    num_visits: Visits of a model in the run; None: unknown.
   """
 
   client_weighting: str = 'examples'
@@ -62,7 +62,7 @@ class PermSetting(Setting):
 
   @property
   def kept_per_row(self) -> int:
-    """The mixing weights kept per row, 0: all, as a dense table."""
+    """Number of mixing weights kept per row; 0: all, as a dense table."""
     values = self.hyperparameters
     is_dense = values.models or values.solver != 'water_filling'
     if is_dense or self.num_clients <= _DENSE:
@@ -72,8 +72,8 @@ class PermSetting(Setting):
   def moves_w(self, t: tf.Tensor) -> tf.Tensor:
     """Returns whether w moves in round t.
 
-    In rounds of cohorts it rests from the first visit on, so that gradients of
-    all rounds can be compared.
+    In rounds of cohorts w is fixed from the first visit on, so that gradients
+    of all rounds can be compared.
     """
     hyperparameters = self.hyperparameters
     first = hyperparameters.first_visit

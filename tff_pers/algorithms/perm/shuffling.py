@@ -1,9 +1,8 @@
 """Shuffling Local SGD: N personalized models trained by visits (Algorithm 1).
 
-In the N rounds of an epoch of permutations every model visits every client
-once; by default clients are matched to models that learn from them, see
-`visit_schedule`. Here the mixing weights are fixed;
-`perm` learns them.
+In the N rounds of an epoch of permutations, every model visits every client
+once; by default models are matched to clients that they learn from, see
+`visit_schedule`. Here the mixing weights are fixed; `perm` learns them.
 
 Distributed Personalized Empirical Risk Minimization
     Yuyang Deng, Mohammad Mahdi Kamani, Pouria Mahdavinia, Mehrdad Mahdavi.
@@ -49,7 +48,7 @@ def build_shuffling(
         K times: w_i <- w_i - eta s_i A[i, c] grad f_c(w_i; b)
 
   Model i approaches argmin_w sum_c A[i, c] f_c(w). Limit cases: A = identity is
-  local training (once per epoch); all A[i, c] = 1/N sends every model to the
+  local training (once per epoch); all A[i, c] = 1/N drive every model to the
   minimizer of the mean loss. Cost per client and round: one model down and one
   up, as in FedAvg, and a scalar. Server state: `models` the table of the w_i
   [N, ...], `mixing` A, `pending` (see `visit_schedule.nothing_pending`).
@@ -68,9 +67,9 @@ def build_shuffling(
     `models`, weights of `model`.
 
   Raises:
-    TypeError: If `model` or `hyperparameters` is of another kind.
-    ValueError: If `mixing_weights` is not square, has a negative entry or a row
-      that does not sum to 1.
+    TypeError: If `model` or `hyperparameters` has the wrong type.
+    ValueError: If `mixing_weights` is not square, has a negative entry, or a
+      row that does not sum to 1.
   """
   rows = check_mixing_weights(mixing_weights)
   num_clients = len(rows)
@@ -124,7 +123,7 @@ def build_shuffling(
 
 
 def check_mixing_weights(mixing_weights: Optional[np.ndarray]) -> np.ndarray:
-  """Returns A as float32[N, N]; see `build_shuffling` for what is raised."""
+  """Returns A as float32[N, N]; see `build_shuffling` for errors raised."""
   mixing = np.asarray(mixing_weights, np.float64)
   if mixing.ndim != 2 or mixing.shape[0] != mixing.shape[1]:
     raise ValueError(

@@ -1,7 +1,7 @@
-"""Who hosts whom in a round of visits: permutations or matchings.
+"""Assigns models to hosts in a round of visits, by permutations or matchings.
 
 Permutations are those of the paper's Algorithm 1; matchings, and with them
-partial participation, are ours: the paper leaves it open.
+partial participation, are ours.
 """
 
 import collections
@@ -17,35 +17,35 @@ from tff_pers.numerics import matching
 from tff_pers.numerics import mixing_rows
 from tff_pers.numerics import schedule
 
-# Keep the server's draws apart.
+# Separate the server's draws.
 SCHEDULE_USE = -2
 _MATCHING_USE = -3
 
 
 @dataclasses.dataclass(frozen=True)
 class ShufflingHyperparameters(hp.LocalTraining):
-  """Hyperparameters of visits, which all that shuffles models has."""
+  """Hyperparameters of visits, common to methods that shuffle models."""
 
   step_scale: str = hp.field(
       'clients',
       'Scale s_i of the step eta * s_i * alpha_i(c): clients (as many as model'
-      ' i meets in an epoch, so that eta is that of FedAvg) or one.',
+      ' i meets in an epoch, so that eta is as in FedAvg) or one.',
       choices=('clients', 'one'),
   )
   step_cap: Union[float, str] = hp.field(
       'auto',
-      'About the largest s_i * alpha_i(c), in units of eta. Where it would be'
-      ' exceeded a model visits c several times in an epoch with matchings, and'
-      ' s_i <= cap / max_c alpha_i(c) with permutations; auto: 1 and 4; 0: no'
+      'Approximate upper limit of s_i * alpha_i(c), in units of eta. Above it,'
+      ' a model visits c several times per epoch with matchings, and s_i <='
+      ' cap / max_c alpha_i(c) with permutations; auto: 1 and 4; 0: no'
       ' cap.',
       minimum=0.0, auto=True, when='step_scale=clients',
   )
   schedule: str = hp.field(
       'matching',
-      'Who hosts whom: matching (in an epoch a model meets the clients with'
-      ' alpha_i(c) > 0, those of large weight several times; always used with'
-      ' partial participation) or'
-      ' permutation (it meets all N, where alpha_i(c) = 0 in vain:'
+      'How models are assigned to hosts: matching (in an epoch a model meets'
+      ' the clients with alpha_i(c) > 0, those of large weight several times;'
+      ' always used with partial participation) or'
+      ' permutation (it meets all N, also those with alpha_i(c) = 0:'
       ' Algorithm 1).',
       choices=('matching', 'permutation'),
   )
@@ -53,14 +53,15 @@ class ShufflingHyperparameters(hp.LocalTraining):
   def cadence(
       self, num_clients: int, cohort_size: int
   ) -> cadence_lib.Cadence:
-    # An epoch has N rounds; of permutations models are alike at its end only.
+    # An epoch has N rounds; with permutations, models are comparable at its
+    # end.
     is_matched = self.uses_matching(num_clients == cohort_size)
     return super().cadence(num_clients, cohort_size)._replace(
         cycle=num_clients, at_ends=not is_matched
     )
 
   def uses_matching(self, full_participation: bool) -> bool:
-    """Returns whether rounds are matchings; else they are permutations.
+    """Returns whether rounds are matchings, not permutations.
 
     Args:
       full_participation: Whether every round has all clients.
@@ -68,7 +69,7 @@ class ShufflingHyperparameters(hp.LocalTraining):
     return self.schedule == 'matching' or not full_participation
 
   def cap(self, *, matched: bool) -> float:
-    """Returns `step_cap` of matchings or of permutations, 0: none.
+    """Returns `step_cap` for matchings or permutations; 0: none.
 
     Args:
       matched: Whether rounds are matchings.
@@ -81,11 +82,11 @@ class ShufflingHyperparameters(hp.LocalTraining):
 def nothing_pending(
     hyperparameters: Any, mixing: Any, full_participation: bool
 ) -> Any:
-  """Returns the start of the server state's field `pending`.
+  """Returns the initial value of the server state's field `pending`.
 
-  Matchings have `<clients int32[N, K], left int32[N, K], so_far int32[N]>`: row
-  i, how often model i has still to visit which clients in its epoch, and how
-  often it was visited. Permutations need no memory: ().
+  For matchings `<clients int32[N, K], left int32[N, K], so_far int32[N]>`: row
+  i holds how often model i still has to visit which clients in its epoch, and
+  how often it was visited. Permutations need no memory: ().
   """
   if hyperparameters.uses_matching(full_participation):
     rows = mixing_rows.MixingRows(mixing)
@@ -101,10 +102,10 @@ def visits_per_epoch(
 ) -> tf.Tensor:
   """Returns how often a model visits a client in its epoch, int32.
 
-  In an epoch model i takes s_i alpha_i(c) as many steps at client c as in local
-  training, s_i = `count`, in visits of about `step_cap` each: a client of large
-  weight is visited several times. One visit with a large step would not do,
-  because a step size is chosen as large as it may be.
+  In an epoch model i takes s_i alpha_i(c) times as many steps at client c as in
+  local training, s_i = `count`, in visits of about `step_cap` each: a client of
+  large weight is visited several times. A single visit with a large step would
+  not work, because step sizes are usually chosen as large as possible.
 
   Args:
     alpha: alpha_i(c), float32.
@@ -123,13 +124,13 @@ def next_owners(
     clock: Mapping[str, Any], mixing: Any, pending: Any, cohort: tf.Tensor,
     hyperparameters: Any,
 ) -> Any:
-  """Returns <owners int32[N], the model at each client, -1: none; pending>.
+  """Returns <owners int32[N], the owner of the model at each client; pending>.
 
   Args:
-    clock: `<round, seed>`; the round is counted from the first with visits.
-    mixing: Mixing weights whose support matchings visit.
+    clock: `<round, seed>`; rounds are counted from the first with visits.
+    mixing: Mixing weights, whose support matchings visit.
     pending: See `nothing_pending`.
-    cohort: bool[N], who takes part; permutations need all clients.
+    cohort: bool[N], the clients that take part; permutations need all.
     hyperparameters: `ShufflingHyperparameters`.
   """
   if pending:
@@ -146,7 +147,7 @@ def next_owners(
     )
     owners = schedule.owners(hosts, cohort.shape[0])
     num_models = mixing_rows.MixingRows(mixing).num_models
-    # Of fewer models than clients, they visit whom they would visit of many.
+    # With fewer models than clients, models visit as if there were N.
     owners = tf.where(owners < num_models, owners, -1)
   return collections.OrderedDict(owners=owners, pending=pending)
 
@@ -155,12 +156,12 @@ def matching_owners(
     pending: Any, mixing: Any, cohort: tf.Tensor, key: tf.Tensor,
     hyperparameters: Any,
 ) -> Any:
-  """Returns what `next_owners` does, of a round by matching.
+  """Returns the result of `next_owners` for a round by matching.
 
-  A model that has nobody left to visit starts its next epoch: the support of
-  alpha_i. With partial participation a model whose last hosts are not there
-  does not wait for them: it starts the next epoch, and owes them their visits,
-  of two epochs at most.
+  A model without remaining visits starts its next epoch: the support of
+  alpha_i. With partial participation, a model whose last hosts are absent does
+  not wait for them: it starts the next epoch and still owes them their visits,
+  of at most two epochs.
   """
   rows = mixing_rows.MixingRows(mixing)
   alpha, clients = rows.values, rows.clients
@@ -188,7 +189,7 @@ def matching_owners(
   hosts = tf.maximum(hosts, others)
 
   visited = tf.cast(tf.equal(clients, hosts[:, None]), tf.int32)
-  # A client of weight 0 may stand in several columns.
+  # A client of weight 0 may occur in several columns.
   left = tf.maximum(left - visited, 0)
   return collections.OrderedDict(
       owners=schedule.owners(hosts, cohort.shape[0]),

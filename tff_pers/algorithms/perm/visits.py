@@ -1,12 +1,12 @@
-"""Visits: every client trains the model that it hosts, and returns it.
+"""Implements visits: every client trains its hosted model and returns it.
 
-The server does not average models, it shuffles them: in each round every
-client hosts one model (usually somebody else's), takes K local steps on it with
+The server does not average models, it shuffles them: in each round every client
+hosts one model (usually that of another client), takes K local steps on it with
 its gradient scaled by the owner's mixing weight for this client, and returns
 it.
 
-This is Algorithm 1 of the paper. The step scale and its cap are ours: the paper
-leaves them open, and so are matchings, see `visit_schedule`.
+This is Algorithm 1 of the paper. The step scale and its cap, which the paper
+leaves open, are ours, and so are matchings, see `visit_schedule`.
 """
 
 import collections
@@ -34,7 +34,7 @@ def step_multiplier(
 
   With permutations it is s_i alpha_i(c), s_i = N, but at most cap / max_c
   alpha_i(c). With matchings s_i is the number of clients with alpha_i(c) > 0,
-  and the step is shared by the visits of an epoch, see
+  and the step is divided among the visits of an epoch, see
   `visit_schedule.visits_per_epoch`; a weight of 1 is local training.
 
   Args:
@@ -42,7 +42,7 @@ def step_multiplier(
     owner: int32, the model i.
     host: int32, the client c.
     hyperparameters: `ShufflingHyperparameters`.
-    matched: Whether rounds are matchings; else they are permutations.
+    matched: Whether rounds are matchings, not permutations.
   """
   rows = mixing_rows.MixingRows(mixing)
   weight = rows.weight(owner, host)
@@ -67,15 +67,15 @@ def visit_clients(
     setting: setting_lib.Setting, state: Any, models: Any, mixing: Any,
     owners: Any, index: Any, data: Any,
 ) -> Any:
-  """Plays the visits of a round (while tracing).
+  """Runs the visits of a round (while tracing).
 
     fetch   : keyed download of the hosted model i and of s_i * alpha_i(c)
     visit   : K local steps (Algorithm 1)
     collect : keyed upload; the server writes the rows into its table
 
-  The table of models, A and `owners` (int32[N], the model at each client, -1:
-  none) are at the server, `index` and `data` at the clients. Returns (models at
-  the server, reports at the clients), see `_visit`.
+  The table of models, A and `owners` (int32[N], owner of the model at each
+  client, -1: none) are at the server, `index` and `data` at the clients.
+  Returns (models at the server, reports at the clients), see `_visit`.
   """
   value = tff.federated_zip(collections.OrderedDict(
       models=models, mixing=mixing, owners=owners, round=state.round,
@@ -99,8 +99,8 @@ def visit_clients(
 def _hosted(setting, value, client):
   """Returns what `client` downloads: the 0 or 1 models that it hosts.
 
-  `<models, multipliers, owners>` have a leading dimension of 0 or 1; with them
-  come the round and the seed.
+  `<models, multipliers, owners>` have a leading dimension of 0 or 1; round and
+  seed are included.
   """
   owner = value['owners'][client]
   count = tf.cast(owner >= 0, tf.int32)
@@ -126,14 +126,14 @@ def _visit(setting, hosted, data):
   """Alg. 1, client c: K steps of size eta * s_i * alpha_i(c) on hosted model i.
 
   The factor s_i * alpha_i(c) is in the step size: the gradient of f_c is
-  clipped before it is scaled, and weight decay is scaled as the rest of f_c is,
+  clipped before it is scaled, and weight decay is scaled like the rest of f_c,
   so that it counts once in the sum over the hosts. Momentum does not travel
   with the model.
 
   Returns:
     `<rows=<keys, models>, report>`; the report's weight is the multiplier. A
-    model that would not be finite returns as it came. With multiplier 0 (or
-    nothing hosted) nothing is computed: the visit changes nothing.
+    model that would become non-finite is returned unchanged. With multiplier 0
+    (or no hosted model) nothing is computed and nothing changes.
   """
   devices, hyperparameters = setting.devices, setting.hyperparameters
   data = interception.changed('data', data)
@@ -143,7 +143,7 @@ def _visit(setting, hosted, data):
   given = hosted['models'], hosted['multipliers'], hosted['owners']
 
   def train():
-    # Where clients run together, those who train may be none, of no row each.
+    # If clients are vectorized, there may be none that train, with 0 rows.
     weights, multiplier, owner = tf.cond(
         count > 0, lambda: tf.nest.map_structure(lambda rows: rows[0], given),
         lambda: tf.nest.map_structure(

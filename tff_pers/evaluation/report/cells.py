@@ -1,9 +1,9 @@
-"""Numbers and tables as a page holds them: what JSON can say, and short."""
+"""Numbers and tables in the short JSON form of a page."""
 
 import math
 from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
-# Curves and clients; a table has two digits more.
+# Digits for curves and clients; tables have two more.
 _SERIES_DIGITS = 5
 _TABLE_DIGITS = 7
 
@@ -13,10 +13,10 @@ class Column(NamedTuple):
 
   Attributes:
     name: Key of the rows that it shows.
-    title: Its head.
-    style: How numbers are written: `number`, `percent`, `bytes`, `seconds`,
+    title: Its heading.
+    style: Format of numbers: `number`, `percent`, `bytes`, `seconds`,
       `integer`, `short`; or `text`.
-    hint: What it means, in a sentence; empty if the title says it.
+    hint: Explanation in a sentence; empty if the title is clear.
   """
 
   name: str
@@ -28,11 +28,11 @@ class Column(NamedTuple):
 def table(
     columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-  """Returns a table for a page; columns without any value are left out.
+  """Returns a table for a page, without empty columns.
 
   Args:
     columns: Its columns.
-    rows: Values by the columns' names; None, or no value, is an empty cell.
+    rows: Values by column name; None, or a missing value, is an empty cell.
   """
   shown = [
       column for column in columns
@@ -59,7 +59,7 @@ def text_table(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
 
 
 def cell(value: Any) -> Any:
-  """Returns a cell: None, a text, or a number; what is not finite is a text."""
+  """Returns a cell: None, a text, or a number; non-finite ones as texts."""
   if value is None or isinstance(value, str):
     return value
   number = float(value)
@@ -69,7 +69,7 @@ def cell(value: Any) -> Any:
 
 
 def series(values: Iterable[float]) -> list[Optional[float]]:
-  """Returns numbers with few digits, None in the place of NaN and infinity."""
+  """Returns numbers with few digits, and None for NaN and infinity."""
   return [
       rounded(float(v), _SERIES_DIGITS) if math.isfinite(v) else None
       for v in values
@@ -77,7 +77,7 @@ def series(values: Iterable[float]) -> list[Optional[float]]:
 
 
 def rounded(value: float, digits: int) -> float:
-  """Returns a finite number with so many significant digits."""
+  """Returns a finite number rounded to significant digits."""
   short = float(f'{value:.{digits}g}')
   return int(short) if short.is_integer() else short
 

@@ -15,10 +15,10 @@ def of_group(members: Sequence[members_lib.Member]) -> dict[str, Any]:
   """Returns the last evaluated metrics of all clients of a group.
 
   Returns:
-    `metric`: See `members.metric_of`, and `isHigherBetter`, whether more of it
-    is better; `baseline`: see `members.baseline_of`, None of other metrics than
-    accuracy; `names`: of the N clients of any run; `runs`: `label`, `seed` and
-    `values`, [N], None where a client has no value; `seeds`: by seed, whose
+    `metric`: See `members.metric_of`; `isHigherBetter`: whether larger values
+    are better; `baseline`: see `members.baseline_of`, None for metrics other
+    than accuracy; `names`: the N clients of any run; `runs`: `label`, `seed`
+    and `values`, [N], None if a client has no value; `seeds`: by seed, because
     data may differ, `num_test` [N] and `unseen`, the positions of clients that
     never train.
   """
@@ -56,7 +56,7 @@ def of_group(members: Sequence[members_lib.Member]) -> dict[str, Any]:
 
 
 def names_of(run: results.Run) -> list[str]:
-  """Returns what the clients of `clients.csv` are called."""
+  """Returns the names of the clients in `clients.csv`."""
   return as_names(run.final_clients['client'])
 
 
@@ -69,7 +69,7 @@ def as_names(clients: Iterable[Any]) -> list[str]:
 
 
 def _placed(run: results.Run, column: str, places) -> list[Any]:
-  """Returns a column of `clients.csv`, a value for each of all clients."""
+  """Returns a column of `clients.csv`, with a value for every client."""
   values = np.full(len(places), np.nan)
   own = [places[name] for name in names_of(run)]
   values[own] = run.final_clients[column]

@@ -1,4 +1,4 @@
-"""Curves of a page: a variant's columns of metrics against what they cost."""
+"""Curves of a page: a variant's metrics against rounds and costs."""
 
 import itertools
 from typing import Any, Sequence
@@ -11,19 +11,19 @@ from tff_pers.evaluation import figures
 from tff_pers.evaluation.report import cells
 from tff_pers.evaluation.report import members as members_lib
 
-# Evaluated rounds of a curve that a page holds; a screen shows no more.
+# Maximum number of points of a curve; a screen shows no more.
 MAX_POINTS = 150
 _AXES = ('round', 'seconds')
 
 
 def of_label(members: Sequence[members_lib.Member]) -> dict[str, Any]:
-  """Returns the curves of the runs of a label, which differ in their seeds.
+  """Returns the curves of the runs of a label, which differ in seeds.
 
   Returns:
     `axes`: by name (`round`; `seconds` and `bytes`, means over seeds), [T];
     `columns`: by name, `mean` [T], and `low` and `high` over the seeds if they
-    differ; `thinned`: how many evaluated rounds there are if not all are
-    shown, else None. T is 0 if the seeds have no round in common.
+    differ; `thinned`: the number of evaluated rounds if not all are shown, else
+    None. T is 0 if the seeds have no round in common.
   """
   runs = [member.run for member in members]
   names = list(dict.fromkeys(
@@ -53,10 +53,10 @@ def of_label(members: Sequence[members_lib.Member]) -> dict[str, Any]:
 
 
 def thinned(number: int) -> np.ndarray:
-  """Returns which of so many points are shown, int[<= MAX_POINTS + 1].
+  """Returns the positions of the points to show, int[<= MAX_POINTS + 1].
 
-  All, or the first and every k-th up to the last, where k is a round number, so
-  that round numbers of rounds are among them.
+  These are all, or the first and every k-th up to the last, where k is a round
+  number, so that round numbers of rounds are included.
   """
   step = next(
       size for power in itertools.count()

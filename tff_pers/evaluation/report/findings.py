@@ -1,4 +1,4 @@
-"""What a reader must know before believing a page: a list of findings."""
+"""Findings: problems of runs that a reader must know."""
 
 from typing import Any, Iterator, Sequence
 
@@ -9,12 +9,12 @@ from tff_pers.evaluation import results
 from tff_pers.evaluation.report import members as members_lib
 from tff_pers.evaluation.report import settings_data
 
-# A loss that is larger by less may be one of another order of summation.
+# A smaller increase of the loss may be due to the order of summation.
 _ROUNDING = 1e-3
 
 
 def of_groups(groups: Sequence[members_lib.Group]) -> list[dict[str, Any]]:
-  """Returns findings about runs, each with `text` and `items`, gravest first.
+  """Returns findings about runs (`text` and `items`), most serious first.
 
   Args:
     groups: All runs of the page.
@@ -22,13 +22,13 @@ def of_groups(groups: Sequence[members_lib.Group]) -> list[dict[str, Any]]:
   members = [member for group in groups for member in group.members]
   found = [
       _finding(
-          'diverged: training met NaN or infinity', [
+          'diverged: training produced NaN or infinity', [
               f'{member.name}: {member.run.diverged}' for member in members
               if member.state == members_lib.DIVERGED
           ],
       ),
       _finding(
-          'not finished: interrupted, under way, or pruned', [
+          'not finished: interrupted, still running, or pruned', [
               f'{member.name}: {_progress(member)}' for member in members
               if member.state == members_lib.UNFINISHED
           ],
@@ -54,7 +54,7 @@ def of_groups(groups: Sequence[members_lib.Group]) -> list[dict[str, Any]]:
 
 
 def _finding(text: str, items: Sequence[str]):
-  """Returns a finding about runs, None without items."""
+  """Returns a finding about runs, or None without items."""
   if not items:
     return None
   runs = 'run' if len(items) == 1 else 'runs'

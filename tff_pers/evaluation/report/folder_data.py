@@ -1,4 +1,4 @@
-"""Tables of a page that other programs have written beside the runs."""
+"""Tables of a page that other programs wrote beside the runs."""
 
 import json
 import os
@@ -13,22 +13,22 @@ from tff_pers.evaluation.report import cells
 
 CHOICE, TRIALS, BEST = 'choice.csv', 'trials.csv', 'best.json'
 ROBUSTNESS = 'robustness.csv'
-# Beside a choice: each method against the recommended one, and sentences.
+# Files of a choice: differences to the recommended method, and text.
 DIFFERENCES, SENTENCES = 'differences.csv', 'recommendation.txt'
-# The sentences behind it stand below the table.
+# The text after this heading is shown below the table.
 NOTES = 'How to read this'
 _FILES = (CHOICE, BEST, TRIALS, ROBUSTNESS)
 _CHOICE = (
     cells.Column('algo', 'Method', 'text'),
     cells.Column('value_validation', 'Validation', 'number',
-                 'What the choice is made by.'),
+                 'The value by which the choice is made.'),
     cells.Column('value_test', 'Test'),
     cells.Column('low', 'from', 'number', '95 % interval over clients, test.'),
     cells.Column('high', 'to', 'number', '95 % interval over clients, test.'),
     cells.Column('value_worst_decile', 'Worst decile', 'number',
                  'Mean over the worst tenth of the clients, test.'),
     cells.Column('share_hurt_vs_local_only', 'Hurt against local_only',
-                 'percent', 'Clients that are better off by themselves.'),
+                 'percent', 'Clients that are better off training alone.'),
     cells.Column('share_hurt_vs_fedavg', 'Hurt against fedavg', 'percent',
                  'Clients that are better off with one model for all.'),
     cells.Column('seconds', 'Time', 'seconds'),
@@ -38,8 +38,8 @@ _DIFFERENCES = (
     cells.Column('algo', 'Method', 'text'),
     cells.Column('test', 'Test'),
     cells.Column('difference', 'Difference', 'number',
-                 '> 0: better than the recommended one, whether the metric is'
-                 ' an accuracy or a loss.'),
+                 'If > 0, better than the recommended method, for accuracies'
+                 ' and losses alike.'),
     cells.Column('difference_low', 'from', 'number',
                  '95 % interval over clients.'),
     cells.Column('difference_high', 'to', 'number',
@@ -58,13 +58,13 @@ _BEST = (
     cells.Column('algo', 'Method', 'text'),
     cells.Column('trial', 'Trial', 'integer'),
     cells.Column('validation', 'Validation', 'number',
-                 'What the trial was chosen by.'),
+                 'The value by which the trial was chosen.'),
     cells.Column('variant', 'Chosen', 'text'),
 )
 
 
 def find(folders: Sequence[str]) -> list[str]:
-  """Returns the paths of such files in and under `folders`, sorted by kind."""
+  """Returns the paths of such files in and under `folders`, by kind."""
   found = dict.fromkeys(
       os.path.join(path, name)
       for folder in folders for path, _, files in os.walk(folder)
@@ -76,14 +76,14 @@ def find(folders: Sequence[str]) -> list[str]:
 
 
 def of_paths(paths: Sequence[str], top: str) -> list[dict[str, Any]]:
-  """Returns a section for each file, see `_READERS`, with `place`.
+  """Returns a section for each file (see `_READERS`), with `place`.
 
   Args:
     paths: See `find`.
-    top: What `place`, the file's path, is relative to.
+    top: Folder to which the file's path `place` is relative.
 
   Raises:
-    ValueError: If one is damaged; names it.
+    ValueError: If a file is damaged; the message names it.
   """
   return [
       dict(section, place=os.path.relpath(path, top))
@@ -97,15 +97,15 @@ def _read(path: str) -> list[dict[str, Any]]:
     return list(_READERS[name](folder))
   except (KeyError, TypeError, ValueError) as error:
     raise ValueError(
-        f'`{path}` must be a table that a program has written, found'
+        f'`{path}` must be a table that a program wrote, found'
         f' {type(error).__name__}: {error}.'
     ) from error
 
 
 def _choice(folder: str) -> Iterator[dict[str, Any]]:
-  """Yields `table`, `recommended` and `rows` as `result_data.final_values`.
+  """Yields `table`, `recommended` and `rows` like `result_data.final_values`.
 
-  And a section of differences, if they are there.
+  Also a section of differences, if there are any.
   """
   rows = results.read_rows(folder, CHOICE)
   if not rows:
@@ -119,7 +119,7 @@ def _choice(folder: str) -> Iterator[dict[str, Any]]:
   metric = rows[0].get('metric', 'accuracy')
   for row in numbers:
     for part in ('validation', 'test', 'worst_decile'):
-      # Of a folder that an earlier version has written.
+      # In a folder that an earlier version wrote.
       row.setdefault(f'value_{part}', row.get(f'accuracy_{part}'))
   recommended = [row['algo'] for row in rows if _is_true(row['recommended'])]
   for row in numbers:
@@ -157,7 +157,7 @@ def _sentences(folder: str) -> dict[str, list[str]]:
 
 
 def _differences(folder: str) -> dict[str, Any]:
-  """Returns the section that compares methods with the recommended one."""
+  """Returns the section that compares methods to the recommended one."""
   texts = ('algo', 'variant')
   rows = [
       {column.name: row[column.name] if column.name in texts
@@ -166,7 +166,7 @@ def _differences(folder: str) -> dict[str, Any]:
   ]
   return dict(
       kind='differences', table=cells.table(_DIFFERENCES, rows),
-      title='Compared with the recommended one, at the same clients',
+      title='Compared with the recommended method, on the same clients',
   )
 
 
@@ -188,7 +188,7 @@ def _best(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def read_best(folder: str) -> Mapping[str, Optional[Mapping[str, Any]]]:
-  """Returns `best.json`: by variant what was chosen, None if nothing was.
+  """Returns `best.json`: the choice by variant, or None.
 
   Raises:
     ValueError: If it is damaged.
@@ -206,9 +206,9 @@ def read_best(folder: str) -> Mapping[str, Optional[Mapping[str, Any]]]:
 def without_trials(
     runs: Sequence[results.Run], paths: Sequence[str]
 ) -> list[results.Run]:
-  """Returns the runs without the trials of searches that are over.
+  """Returns the runs without the trials of finished searches.
 
-  What was chosen stays, under the variant that was searched.
+  Chosen trials are kept, under the variant that was searched.
 
   Args:
     runs: All runs.
@@ -231,7 +231,7 @@ def without_trials(
 
 
 def _chosen(run: results.Run, folder: str, best) -> Iterator[results.Run]:
-  """Yields the run under the variant that it was chosen for, if it was."""
+  """Yields the run under the variant for which it was chosen, if any."""
   place = os.path.join(os.sep, os.path.relpath(run.folder, folder))
   for name, entry in best.items():
     if entry is None or run.variant != entry['variant']:

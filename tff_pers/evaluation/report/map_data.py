@@ -1,7 +1,7 @@
-"""Maps of a page: who learns from whom, who uses what, who has which classes.
+"""Maps of a page: mixing weights, routers, and classes of clients.
 
-Clients are ordered by their true group where that is known. Maps of many
-clients are averaged over blocks of neighbours, so that a page stays small.
+Clients are ordered by their true group if it is known. Maps of many clients are
+averaged over blocks of neighbours to keep the page small.
 """
 
 import base64
@@ -15,7 +15,7 @@ from tff_pers.evaluation.report import cells
 from tff_pers.evaluation.report import client_data
 from tff_pers.evaluation.report import members as members_lib
 
-# Rows or columns of a map beyond which neighbours are averaged.
+# Rows or columns of a map above which neighbours are averaged.
 MAX_SIDE = 200
 # Cells of all maps of a page, two bytes each.
 MAX_CELLS = 1_000_000
@@ -27,10 +27,10 @@ class _Axis(NamedTuple):
   """One side of a map.
 
   Attributes:
-    title: What its entries are.
-    names: Of its entries, in their order in the array.
-    order: int[n], the entries in the order that is drawn.
-    edges: Where in that order a new group begins.
+    title: Title of the entries.
+    names: Names of the entries, in their order in the array.
+    order: int[n], the entries in drawing order.
+    edges: Positions in that order at which a new group begins.
   """
 
   title: str
@@ -44,7 +44,7 @@ def of_group(members: Sequence[members_lib.Member]) -> dict[str, Any]:
 
   Returns:
     `maps`: see `_encoded`, with `kind` (`mixing`, `router` or `data`), `label`
-    and `seed`; `left_out`: how many more there are.
+    and `seed`; `left_out`: number of omitted maps.
   """
   found = [made for member in members for made in _of_member(member)]
   maps, total = [], 0
@@ -70,7 +70,7 @@ def _mixing(run: results.Run) -> dict[str, Any]:
   mixing = run.mixing
   assert mixing is not None
   sources = _clients(run, mixing.shape[1], 'Source client')
-  # Models of clusters belong to nobody.
+  # Models of clusters do not belong to a client.
   owners = _clients(run, len(mixing), 'Owner of the model')
   if 'models_used' in run.metrics:
     owners = _numbered('Model', len(mixing))
@@ -116,9 +116,9 @@ def _encoded(
   """Returns a map for a page.
 
   Returns:
-    `rows` and `columns`, see `_side`; `largest`: the largest value, which is
-    65534 in `cells`; these: unsigned 16-bit numbers, little-endian, base64, row
-    by row; 65535 is NaN.
+    `rows` and `columns`, see `_side`; `largest`: the largest value, encoded as
+    65534 in `cells`; `cells`: unsigned 16-bit numbers, little-endian, base64,
+    row by row; 65535 is NaN.
   """
   table = np.asarray(values, np.float64)[rows.order][:, columns.order]
   table = _averaged(_averaged(table, 0), 1)
@@ -136,7 +136,7 @@ def _encoded(
 
 
 def block_size(number: int) -> int:
-  """Returns how many neighbours are averaged so that few enough are left."""
+  """Returns the number of neighbours to average, so that few remain."""
   return -(-number // MAX_SIDE)
 
 
@@ -170,7 +170,7 @@ def _span(names: Sequence[str]) -> str:
 
 
 def summary(found: Optional[dict[str, Any]]) -> str:
-  """Says what was left out; empty if nothing was."""
+  """Returns a note on omitted maps, or ''."""
   if not found or not found['left_out']:
     return ''
   return (

@@ -1,4 +1,4 @@
-"""The runs of a report: which are comparable, and what each is called."""
+"""Runs of a report: comparable groups and labels."""
 
 import json
 import os
@@ -8,13 +8,13 @@ from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 
 FINISHED, UNFINISHED, DIVERGED = 'finished', 'unfinished', 'diverged'
-# Flags that say which data clients have. Runs that differ in one of them, or in
-# a flag of their task, are not compared with each other.
+# Flags that determine the clients' data. Runs that differ in one of them, or in
+# a flag of their task, are not compared to each other.
 _DATA_FLAGS = (
     'task', 'partition', 'num_clients', 'holdout_clients', 'num_byzantine',
     'data_dir', 'train_fraction', 'validation_fraction',
 )
-# What every run has; other flags and columns may come and go.
+# Keys that every run has; others depend on the version.
 _FLAGS = ('algo', 'task', 'seed', 'num_clients', 'partition')
 _COLUMNS = (
     'round', 'seconds', 'accuracy_mean', 'loss_mean', 'bytes_down', 'bytes_up'
@@ -22,7 +22,7 @@ _COLUMNS = (
 
 
 def check(run: results.Run) -> None:
-  """Raises a ValueError, a sentence, unless a run has what all runs have."""
+  """Raises a ValueError unless a run has the keys that all runs have."""
   for file, needed, held in (
       (results.CONFIG, _FLAGS, run.config['flags']),
       (results.METRICS, _COLUMNS, run.metrics or _COLUMNS),
@@ -39,9 +39,9 @@ class Member(NamedTuple):
   """A run.
 
   Attributes:
-    run: What its folder holds.
-    label: Its variant, with what else differs where one variant was run with
-      several settings. Runs of one label differ in their seeds alone.
+    run: Contents of its folder.
+    label: Its variant, with other differing flags if one variant was run with
+      several settings. Runs of one label differ only in their seeds.
   """
 
   run: results.Run
@@ -54,7 +54,7 @@ class Member(NamedTuple):
 
   @property
   def name(self) -> str:
-    """Names it in a sentence."""
+    """Name of the run in a sentence."""
     return f'{self.label}, seed {self.seed}'
 
   @property
@@ -75,8 +75,8 @@ class Group(NamedTuple):
   """Runs on the same data.
 
   Attributes:
-    name: The task, and what distinguishes it from the other groups.
-    members: Its runs, those of a label together.
+    name: The task, and what distinguishes it from other groups.
+    members: Its runs, grouped by label.
   """
 
   name: str
@@ -91,7 +91,7 @@ class Group(NamedTuple):
 
 
 def groups(runs: Sequence[results.Run]) -> list[Group]:
-  """Returns the runs by their data, in the order of the first of each."""
+  """Returns the runs grouped by data, in order of first occurrence."""
   found: dict[Any, list[results.Run]] = {}
   for run in runs:
     found.setdefault(_key(_data_flags(run)), []).append(run)
@@ -103,7 +103,7 @@ def groups(runs: Sequence[results.Run]) -> list[Group]:
 
 
 def metric_of(members: Sequence[Member]) -> str:
-  """Returns what a page sorts and draws by: what the runs choose by, if known.
+  """Returns the metric of sorting and drawing: the runs' own, if known.
 
   Args:
     members: Runs on the same data.
@@ -116,13 +116,13 @@ def metric_of(members: Sequence[Member]) -> str:
 
 
 def baseline_of(members: Sequence[Member]) -> Optional[float]:
-  """Returns the accuracy of always answering a client's most frequent class.
+  """Returns the accuracy of always predicting a client's most frequent class.
 
   Args:
     members: Runs on the same data.
 
   Returns:
-    The mean over clients that train, and over runs; None if it is not known.
+    The mean over clients that train, and over runs; None if it is unknown.
   """
   found = [figures.baseline(member.run) for member in members]
   known = [value for value in found if value is not None]
@@ -130,17 +130,17 @@ def baseline_of(members: Sequence[Member]) -> Optional[float]:
 
 
 def tellable(members: Sequence[Member]) -> list[Member]:
-  """Returns the runs of a label that curves are made of.
+  """Returns the runs of a label from which curves are made.
 
-  Finished ones. Where there are none, those that have an evaluated round: what
-  is under way, or what led to a divergence.
+  These are the finished runs or, if there are none, those with an evaluated
+  round: still running, or diverged later.
   """
   finished = [member for member in members if member.state == FINISHED]
   return finished or [m for m in members if m.last_round is not None]
 
 
 def differences(settings: Sequence[dict[str, Any]]) -> list[str]:
-  """Returns the names of what is not the same in all, in order."""
+  """Returns the names of settings that differ, in order."""
   names = dict.fromkeys(name for one in settings for name in one)
   return [
       name for name in names
@@ -149,12 +149,12 @@ def differences(settings: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def settings_of(run: results.Run) -> dict[str, Any]:
-  """Returns the flags of a run, less its seed."""
+  """Returns the flags of a run without its seed."""
   return {k: v for k, v in run.config['flags'].items() if k != 'seed'}
 
 
 def own_prefix(run: results.Run) -> str:
-  """Returns what the names of the method's own flags begin with."""
+  """Returns the prefix of the method's own flags."""
   return f"{run.config['flags']['algo']}_"
 
 
@@ -171,7 +171,7 @@ def _data_flags(run: results.Run) -> dict[str, Any]:
 def _group_name(
     flags: dict[str, Any], others: Sequence[dict[str, Any]]
 ) -> str:
-  """Names data; of others of the same task, by what differs."""
+  """Returns a name for data, with differing flags if the task is shared."""
   same_kind = lambda other: all(
       other[name] == flags[name] for name in ('task', 'partition')
   )
@@ -184,7 +184,7 @@ def _group_name(
 
 
 def _labelled(runs: Sequence[results.Run]) -> list[Member]:
-  """Returns members, those of a label together, in order of the first."""
+  """Returns members grouped by label, in order of first occurrence."""
   by_variant: dict[str, list[results.Run]] = {}
   for run in runs:
     by_variant.setdefault(run.variant, []).append(run)
@@ -202,9 +202,9 @@ def _labelled(runs: Sequence[results.Run]) -> list[Member]:
 
 
 def _placed(members: Sequence[Member], common: str) -> list[Member]:
-  """Returns members of a label; where a seed is twice, folders are named.
+  """Returns members of a label; folders are named if a seed occurs twice.
 
-  The folder above that of the seed if that tells them apart.
+  The folder above the seed's is named if that distinguishes them.
   """
   place = lambda member: ''
   for place in (
@@ -222,7 +222,7 @@ def _placed(members: Sequence[Member], common: str) -> list[Member]:
 def _with_settings(
     variant: str, runs: Sequence[results.Run]
 ) -> list[Member]:
-  """Returns members of a variant; their labels have the flags that differ."""
+  """Returns members of a variant, labelled with the flags that differ."""
   names = differences([settings_of(run) for run in runs])
   members = []
   for run in runs:

@@ -1,8 +1,8 @@
-"""One HTML file of runs, which needs nothing else: no network, no server.
+"""One self-contained HTML file about runs: no network, no server.
 
-Python collects what is shown as one JSON object; the scripts in `web/` make
-tables and pictures of it in the browser. What comes from files (names of
-clients, variants, flags) is data there, never markup.
+Python collects the contents as one JSON object; the scripts in `web/` turn it
+into tables and pictures in the browser. Texts from files (names of clients,
+variants, flags) are data there, never markup.
 """
 
 import html
@@ -32,16 +32,16 @@ def collect(
     runs: Sequence[results.Run], top: str, title: str,
     tables: Sequence[str] = (),
 ) -> dict[str, Any]:
-  """Returns what a page shows.
+  """Returns the contents of a page.
 
   Args:
-    runs: Finished or not.
-    top: The folder that paths are told relative to.
-    title: What the page is called.
+    runs: Finished or unfinished runs.
+    top: Folder to which shown paths are relative.
+    title: Title of the page.
     tables: See `folder_data.find`.
 
   Raises:
-    ValueError: If a run lacks what all runs have, or a file of `tables` is
+    ValueError: If a run lacks keys that all runs have, or a file of `tables` is
       damaged.
   """
   for run in runs:
@@ -88,7 +88,7 @@ def _curves(members) -> dict[str, Any]:
 
 
 def _sentence(group: members_lib.Group) -> str:
-  """Says what the data were taken for, and what was run on them."""
+  """Returns a sentence on how data were read and what was run on them."""
   config = group.members[0].run.config
   flags = config['flags']
   seeds = sorted({member.seed for member in group.members})
@@ -113,7 +113,7 @@ def render(data: dict[str, Any]) -> str:
       'scripts': '\n'.join(read(name) for name in SCRIPTS),
   }
   page = read('page.html')
-  # One pass, so that no part is searched for the names of others.
+  # One pass, so that inserted parts are not searched for placeholders.
   pieces = page.split('{{')
   return pieces[0] + ''.join(
       parts[name] + rest
@@ -122,7 +122,7 @@ def render(data: dict[str, Any]) -> str:
 
 
 def as_json(data: Any) -> str:
-  """Returns JSON that cannot end the script element it stands in."""
+  """Returns JSON that cannot close the script element that contains it."""
   text = json.dumps(
       data, ensure_ascii=True, allow_nan=False, separators=(',', ':')
   )

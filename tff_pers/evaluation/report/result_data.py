@@ -27,17 +27,17 @@ _RESULTS = (
     cells.Column('loss_mean', 'Test loss', 'number', _OVER_SEEDS),
     cells.Column('loss_validation', 'Validation loss'),
     cells.Column('share_hurt_vs_local', 'Hurt against local_only', 'percent',
-                 'Clients that are better off by themselves.'),
+                 'Clients that are better off training alone.'),
     cells.Column('share_hurt_vs_fedavg', 'Hurt against fedavg', 'percent',
                  'Clients that are better off with one model for all.'),
     cells.Column('state', 'State', 'text'),
     cells.Column('majority_mean', 'Most frequent class', 'number',
-                 'Accuracy of always answering a client\'s most frequent'
+                 'Accuracy of always predicting a client\'s most frequent'
                  ' class.'),
     cells.Column('balanced_accuracy_mean', 'Balanced accuracy', 'number',
                  'Mean recall of the classes that a client has.'),
     cells.Column('auc_mean', 'AUC', 'number',
-                 'Of the clients that have all classes.'),
+                 'Over clients that have all classes.'),
     cells.Column('f1_mean', 'F1'),
     cells.Column('calibration_error_mean', 'Calibration error', 'number',
                  'Mean distance of confidence and accuracy.'),
@@ -56,7 +56,7 @@ _COSTS = (
     cells.Column('bytes_up', 'Up per round', 'bytes',
                  'Bytes that a client sends in a round.'),
     cells.Column('bytes', 'Traffic', 'bytes',
-                 'Of a client that takes part in all rounds.'),
+                 'For a client that takes part in all rounds.'),
     cells.Column('macs', 'MACs per example', 'integer',
                  'Multiply-accumulates of one forward pass.'),
     cells.Column('rounds', 'Rounds', 'integer'),
@@ -98,10 +98,10 @@ _FINETUNING = (
 
 
 def results_table(group: members_lib.Group) -> dict[str, Any]:
-  """Returns a row per label, as `comparison.summary_rows` has them.
+  """Returns a row per label, like `comparison.summary_rows`.
 
-  Means are over finished runs; a label with a diverged seed has NaN. Where no
-  seed is finished, the last evaluated rounds of the others stand in.
+  Means are over finished runs; a label with a diverged seed has NaN. If no seed
+  is finished, the last evaluated rounds of the others are used.
   """
   runs = _comparable(group)
   rows = comparison.summary_rows(runs)
@@ -115,7 +115,7 @@ def results_table(group: members_lib.Group) -> dict[str, Any]:
       if members_lib.DIVERGED in states and row[name] is not None:
         row[name] = math.nan
   known = [column.name for column in _RESULTS]
-  more = [  # Metrics of a task of one's own.
+  more = [  # Metrics that a user's task brings.
       cells.Column(name, name.removesuffix('_mean'))
       for name in comparison.more_columns(runs) if name not in known
   ]
@@ -131,7 +131,7 @@ def costs_table(group: members_lib.Group) -> dict[str, Any]:
       continue
     config, last = runs[0].config, lambda name: _mean_last(own, name)
     rounds, seconds = last('round'), last('seconds')
-    assert rounds is not None and seconds is not None  # In every row.
+    assert rounds is not None and seconds is not None  # Every row has them.
     down, up = last('bytes_down'), last('bytes_up')
     rows.append(dict(
         algo=label, rounds=rounds, seconds=seconds,
@@ -145,7 +145,7 @@ def costs_table(group: members_lib.Group) -> dict[str, Any]:
 
 
 def runs_table(group: members_lib.Group, top: str) -> dict[str, Any]:
-  """Returns a row per run; its folder is relative to `top`."""
+  """Returns a row per run, with its folder relative to `top`."""
   return cells.table(_RUNS, [
       dict(
           algo=member.label, seed=member.seed, state=member.state,
@@ -196,7 +196,7 @@ def _comparable(group: members_lib.Group) -> comparison.Runs:
 
 
 def _planned(run: results.Run) -> Optional[int]:
-  """Returns how many rounds were asked for, None if that is not a number."""
+  """Returns the requested number of rounds, None if it is not a number."""
   rounds = run.config['flags'].get('rounds')
   return rounds if isinstance(rounds, int) else None
 
@@ -225,10 +225,10 @@ def final_values(group: members_lib.Group) -> dict[str, Any]:
   """Returns each label's metric at the end: mean, and range over its seeds.
 
   Returns:
-    `metric`: See `members.metric_of`, and `isHigherBetter`, whether more of it
-    is better; `baseline`: the accuracy of always the most frequent class, or
-    None; `rows`: `label`, `value`, `low`, `high`; labels without a finite value
-    are left out.
+    `metric`: See `members.metric_of`; `isHigherBetter`: whether larger values
+    are better; `baseline`: accuracy of always predicting the most frequent
+    class, or None; `rows`: `label`, `value`, `low`, `high`; labels without a
+    finite value are left out.
   """
   metric = members_lib.metric_of(group.members)
   name = f'{metric}_mean'
@@ -253,7 +253,7 @@ def confusion_tables(group: members_lib.Group) -> list[dict[str, Any]]:
   """Returns test rows by class and predicted class, pooled over seeds.
 
   Returns:
-    `label` and `table` of each label whose runs have them.
+    `label` and `table` of each label whose runs have confusion tables.
   """
   found = []
   for label, own in group.by_label().items():

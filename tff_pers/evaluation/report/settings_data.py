@@ -1,4 +1,4 @@
-"""Flags and versions of a page: what differs between runs comes first."""
+"""Flags and versions on a page: differences between runs come first."""
 
 from typing import Any, Sequence
 
@@ -12,9 +12,9 @@ def of_group(group: members_lib.Group) -> dict[str, Any]:
   """Returns the flags of a group's runs, a table for each kind.
 
   Returns:
-    `differing`: flags that are not the same in all runs that have them, a
-    column per label; of the others `given`: those that somebody set; `own`:
-    flags of methods, and `common`: flags of all runs, that have their defaults.
+    `differing`: flags whose values differ between runs, a column per label;
+    for other flags `given`: those that were set; `own`: flags of methods, and
+    `common`: flags of all runs, that have their defaults.
   """
   first = {
       label: own[0].run for label, own in group.by_label().items()
@@ -88,7 +88,7 @@ def versions(members: Sequence[members_lib.Member]) -> dict[str, Any]:
 
 
 def mixed_versions(members: Sequence[members_lib.Member]) -> list[str]:
-  """Returns the packages of which runs had different versions."""
+  """Returns the packages whose versions differ between runs."""
   table = versions(members)
   return [row[0] for row in table['rows'] if ', ' in row[1]]
 
@@ -98,7 +98,7 @@ def _same(values: Sequence[Any]) -> bool:
 
 
 def _shown(value: Any) -> str:
-  """Returns a value as it is typed."""
+  """Returns a value as typed."""
   if value is None:
     return "the task's"
   if isinstance(value, bool):

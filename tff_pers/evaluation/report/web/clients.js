@@ -1,4 +1,4 @@
-// Clients: how good each method is for each of them, and who is hurt.
+// Clients: results of each method per client, and clients that are hurt.
 
 const HURT = 'var(--hurt)', HELPED = 'var(--helped)', EVEN = 'var(--even)';
 
@@ -20,9 +20,9 @@ function clientSection(group, view) {
   return make(
       'section', {}, make('h3', {}, 'Clients'), strips,
       make('p', {class: 'note'},
-           'A dot is a client (of one seed), the line the mean. Of many' +
-           ' clients, bars show how many there are.' +
-           (unseen ? ' Clients that never train are not among them.' : '')),
+           'Each dot is a client (with one seed), the line is the mean. For' +
+           ' many clients, bars show their numbers.' +
+           (unseen ? ' Clients that never train are not included.' : '')),
       labels.length > 1 ? hurtPart(group, view, labels) : null,
       clientTable(clients, labels));
 }
@@ -52,7 +52,7 @@ function numberOf(group, label) {
   return group.curves.findIndex(curve => curve.label === label);
 }
 
-/** Returns what a client is called, with the seed if there are several. */
+/** Returns the name of a client, with the seed if there are several. */
 function nameOf(clients, client, seed) {
   const seeds = Object.keys(clients.seeds);
   return `client ${clients.names[client]}` +
@@ -99,8 +99,8 @@ function hurtPart(group, view, labels) {
           })),
       lanes,
       make('p', {class: 'note'},
-           'The same client with the same seed, under both methods: left of' +
-           ' the line it is worse off.'));
+           'Each client is compared to itself with the same seed; left of the' +
+           ' line it is worse off.'));
 }
 
 function hurtLane(group, label, reference) {

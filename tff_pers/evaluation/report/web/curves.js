@@ -58,12 +58,12 @@ function curveSection(group, view) {
       make('p', {class: 'note'}, curveNote(group, validated)));
 }
 
-/** Returns the column on validation data that a column on test data has. */
+/** Returns the validation column that belongs to a test column. */
 function validationOf(name) {
   return name.endsWith(TEST) ? name.slice(0, -TEST.length) + VALIDATED : null;
 }
 
-/** Returns what a column is called. */
+/** Returns the title of a column. */
 function titleOf(name) {
   return TITLES[name] || (name.endsWith(TEST) ?
       `${name.slice(0, -TEST.length)}, mean over clients` : name);
@@ -75,9 +75,9 @@ function curveNote(group, validated) {
   const thinned = Math.max(...group.curves.map(curve => curve.thinned || 0));
   return [
     several ? 'Lines are means over seeds, bands their range.' : '',
-    validated ? 'Full lines: test data; dots: validation data.' : '',
-    'Ticks are rounds that were evaluated.',
-    thinned ? `Of ${thinned} evaluated rounds, evenly spread ones are drawn.` :
+    validated ? 'Solid lines: test data; dots: validation data.' : '',
+    'Ticks mark evaluated rounds.',
+    thinned ? `Of ${thinned} evaluated rounds, evenly spaced ones are drawn.` :
               '',
     'Point at a curve, or use the arrow keys, for its values.',
   ].filter(Boolean).join(' ');
@@ -97,7 +97,7 @@ function otherPanel(group, view, state, names) {
   return panel;
 }
 
-/** Returns one chart; `nameOf` says which column it shows now. */
+/** Returns one chart; `nameOf` returns the column that it shows now. */
 function curvePanel(group, view, state, nameOf, chooser) {
   let isLog = null;
   const title = make('h4');
@@ -134,7 +134,7 @@ function linesOf(group, view, state, name) {
           label: curve.label + suffix, color: color(number),
           dashes: suffix ? '1 3.5' : dashes(number), isThin: Boolean(suffix),
           rounds: curve.axes.round,
-          // Beside those of test data, bands would hide each other.
+          // Bands would hide those of test data.
           points: pointsOf(
               curve.axes[state.x], curve.columns[column],
               !suffix || shown.length === 1),
@@ -201,7 +201,7 @@ function curveChart(lines, width, {title, x, isLog, baseline}) {
   return svg;
 }
 
-/** Draws a line with its band; it is broken where there is no value. */
+/** Draws a line with its band, with gaps where there is no value. */
 function drawLine(svg, line, across, up) {
   const known = line.points.filter(([, y]) => isNumber(y));
   const at = (x, y) => `${across(x).toFixed(1)},${up(y).toFixed(1)}`;
@@ -229,7 +229,7 @@ function drawLine(svg, line, across, up) {
   }
 }
 
-/** Shows values where the pointer is, or where the arrow keys lead. */
+/** Shows values at the pointer, or at a position set by arrow keys. */
 function follow(svg, lines, across, up, x) {
   const marks = draw('g');
   svg.append(marks);

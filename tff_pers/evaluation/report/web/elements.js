@@ -7,11 +7,11 @@ function reportError(message) {
   const shown = document.createElement('p');
   shown.className = 'script-error';
   shown.setAttribute('role', 'alert');
-  shown.textContent = `A script of this page has failed: ${message}`;
+  shown.textContent = `A script on this page has failed: ${message}`;
   document.body.prepend(shown);
 }
 
-/** Returns an HTML element; `onclick` and the like are listeners. */
+/** Returns an HTML element; functions such as `onclick` are listeners. */
 function make(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
@@ -46,7 +46,7 @@ function menu(title, choices, chosen, change) {
   return make('label', {class: 'control'}, title, select);
 }
 
-/** Returns buttons of which one is pressed; `change` gets its value. */
+/** Returns buttons, one of them pressed; `change` gets its value. */
 function switches(title, choices, chosen, change) {
   const buttons = choices.map(([value, text]) => make('button', {
     type: 'button', 'aria-pressed': String(value === chosen),
@@ -61,7 +61,7 @@ function switches(title, choices, chosen, change) {
       make('span', {class: 'switches'}, ...buttons));
 }
 
-/** Returns a box to tick; `change` gets whether it is. */
+/** Returns a check box; `change` gets whether it is ticked. */
 function tick(title, isTicked, change) {
   const box = make('input', {
     type: 'checkbox', checked: isTicked,
@@ -95,7 +95,7 @@ function figure(paint) {
   return whole;
 }
 
-/** Returns an empty picture of that many pixels. */
+/** Returns an empty picture of the given size in pixels. */
 function canvas(width, height, label) {
   return draw('svg', {
     viewBox: `0 0 ${width} ${height}`, width, height, role: 'img',

@@ -1,4 +1,4 @@
-// Lanes: one above the other, a value is a place from left to right.
+// Lanes, one above the other; values increase from left to right.
 
 const LANE = {label: 19, height: 38, left: 14, right: 14, bottom: 42};
 const LETTER = 6.9;
@@ -20,7 +20,7 @@ function laneFigure(lanes, options) {
 }
 
 function laneChart(lanes, width, options) {
-  // Notes that do not fit beside their labels stand below.
+  // Notes that do not fit beside their labels are drawn below.
   const isBelow = lanes.some(lane => LETTER *
       (lane.label.length + (lane.note || '').length + 5) > width - LANE.left);
   const label = LANE.label * (isBelow ? 2 : 1);
@@ -95,7 +95,7 @@ function drawBar(svg, lane, scale, y) {
     stroke: lane.color}));
 }
 
-/** Draws a dot for each point, stacked where they meet; returns the places. */
+/** Draws a dot per point, stacked where they overlap; returns positions. */
 function drawDots(svg, lane, scale, from, to) {
   const radius = lane.bar ? 5 : 3;
   const stacks = new Map();
@@ -106,7 +106,7 @@ function drawDots(svg, lane, scale, from, to) {
   }
   const spots = [];
   for (const stack of stacks.values()) {
-    // The whole stack stays in its lane, however high it is.
+    // The whole stack stays in its lane at any height.
     const room = (to - from - 2 * radius) / Math.max(stack.length - 1, 1);
     const gap = Math.min(2 * radius, room);
     stack.forEach((point, index) => {
@@ -121,7 +121,7 @@ function drawDots(svg, lane, scale, from, to) {
   return spots;
 }
 
-/** Draws how many points each part of the axis has. */
+/** Draws a histogram of the points. */
 function drawHistogram(svg, lane, scale, from, to) {
   const width = (scale.end - scale.start) / BINS;
   // Counted from zero, so that no bin has values of both signs.
@@ -143,7 +143,7 @@ function drawHistogram(svg, lane, scale, from, to) {
   }
 }
 
-/** Shows the text of the spot under the pointer. */
+/** Shows the text of the point under the pointer. */
 function pointAt(svg, spots) {
   svg.addEventListener('pointermove', event => {
     const box = svg.getBoundingClientRect();

@@ -1,4 +1,4 @@
-// Puts the page together.
+// Assembles the page.
 
 function start() {
   const data = JSON.parse(document.getElementById('data').textContent);
@@ -13,14 +13,14 @@ function start() {
     ...data.groups.map((group, index) => groupPart(group, index, isAlone)),
     data.versions.rows.length ? make(
         'section', {}, make('h2', {}, 'Versions'),
-        tableOf(data.versions, {caption: 'Packages that made the runs'})) :
+        tableOf(data.versions, {caption: 'Versions of packages'})) :
         null,
     tip,
   ].filter(Boolean));
   for (const drawn of document.querySelectorAll('figure')) drawn.fit();
 }
 
-// What is folded is printed, too.
+// Folded parts are printed too.
 window.addEventListener('beforeprint', () => {
   for (const fold of document.querySelectorAll('details')) fold.open = true;
 });

@@ -1,4 +1,4 @@
-// Maps: who learns from whom, who uses what, who has which classes.
+// Maps of mixing weights, routers, and classes of clients.
 
 const VIRIDIS = [
   [68, 1, 84], [71, 44, 122], [59, 81, 139], [44, 113, 142], [33, 144, 141],
@@ -42,12 +42,12 @@ function mapNotes(maps) {
   return [
     sides.some(side => side.ordered) ?
         'Clients are ordered by their true group.' : '',
-    large ? `Of ${large.number} clients, ${large.block} neighbours each are ` +
-        'averaged to one cell.' : '',
+    large ? `For ${large.number} clients, ${large.block} neighbours each are ` +
+        'averaged into one cell.' : '',
   ];
 }
 
-/** Returns the values of a map, row by row; null for those not known. */
+/** Returns the values of a map, row by row; null for unknown ones. */
 function decoded(map) {
   const bytes = atob(map.cells);
   const values = [];
@@ -76,7 +76,7 @@ function mapFigure(map) {
   return made;
 }
 
-/** Returns the cells as an image, a pixel each. */
+/** Returns the cells as an image, one pixel per cell. */
 function pictureOf(map, values) {
   const paper = document.createElement('canvas');
   paper.width = map.columns.names.length;
@@ -144,7 +144,7 @@ function drawEdges(svg, map, left, top, wide, tall, cell) {
   }
 }
 
-/** Names some rows and columns, and says what they are. */
+/** Draws names of some rows and columns, and axis titles. */
 function drawSides(svg, map, left, top, wide, tall, cell) {
   const every = (number, room) => Math.ceil(number / Math.max(1, room));
   const {rows, columns} = map;
@@ -173,7 +173,7 @@ function drawSides(svg, map, left, top, wide, tall, cell) {
            rows.title));
 }
 
-/** Returns a name as an axis has room for it; of neighbours the first. */
+/** Returns a name that fits on an axis; for averaged neighbours the first. */
 function shortened(whole, side) {
   const name = side.block > 1 ? whole.split(' … ')[0] : whole;
   return name.length > 14 ? `${name.slice(0, 13)}…` : name;
@@ -183,7 +183,7 @@ function longest(side) {
   return Math.max(...side.names.map(name => shortened(name, side).length));
 }
 
-/** Draws what the colours mean. */
+/** Draws the colour legend. */
 function drawBarOf(svg, map, x, top, tall) {
   const parts = 32, height = Math.min(tall, 160) / parts;
   for (let part = 0; part < parts; part++) {

@@ -1,4 +1,4 @@
-// Numbers as texts.
+// Formats numbers as texts.
 
 const UNITS = [[1e12, 'TB'], [1e9, 'GB'], [1e6, 'MB'], [1e3, 'kB'], [1, 'B']];
 const DASHES = ['', '6 4', '2 3'];
@@ -24,7 +24,7 @@ function plain(value) {
   return size < 10 ? value.toFixed(4) : short(value, 5);
 }
 
-/** Returns a number with so many significant digits, without zeros behind. */
+/** Returns a number with significant digits, without trailing zeros. */
 function short(value, digits) {
   return String(Number(value.toPrecision(digits)));
 }
@@ -57,17 +57,17 @@ function tickText(value, style) {
   return short(value, 6);
 }
 
-/** Returns the colour of the line with that number. */
+/** Returns the colour of the line of this number. */
 function color(number) {
   return `var(--c${number % 8})`;
 }
 
-/** Returns the dashes of the line with that number. */
+/** Returns the dashes of the line of this number. */
 function dashes(number) {
   return DASHES[Math.floor(number / 8) % DASHES.length];
 }
 
-/** Returns the mean of numbers, null of none. */
+/** Returns the mean of numbers, null without any. */
 function mean(values) {
   return values.length ?
       values.reduce((sum, value) => sum + value, 0) / values.length : null;

@@ -1,6 +1,6 @@
 // The other sections of the page.
 
-/** Returns what a reader must know first, null if there is nothing. */
+/** Returns the section of findings, null without any. */
 function findingSection(findings) {
   if (!findings.length) return null;
   return make(
@@ -12,7 +12,7 @@ function findingSection(findings) {
           make('ul', {}, ...items.map(item => make('li', {}, item))))));
 }
 
-/** Returns the section of a table that another program has written. */
+/** Returns the section of a table that another program wrote. */
 function folderSection(section, groups) {
   const isChoice = section.kind === 'choice';
   const recommended = section.recommended || [];
@@ -109,7 +109,7 @@ function legend(group, view) {
       count);
 }
 
-/** Returns which methods are hidden at first: what diverged, and many. */
+/** Returns methods that are initially hidden: diverged, or too many. */
 function firstView(group) {
   const best = sortedRows(
       group.final.rows.map(row => [row.value, row.label]), 0,
@@ -138,7 +138,7 @@ function resultSection(group) {
           `Test rows by class and predicted class: ${label}`, table)));
 }
 
-/** Returns a table in a fold, null if it has no rows. */
+/** Returns a foldable table, null if it has no rows. */
 function folded(title, table, options = {}) {
   if (!table.rows.length) return null;
   return make(

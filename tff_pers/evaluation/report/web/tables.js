@@ -1,9 +1,9 @@
-// Tables that are sorted by a click on a head.
+// Tables that are sorted by a click on a heading.
 
 const ROWS = 25;
 const collator = new Intl.Collator('en', {numeric: true});
 
-/** Whether a cell has a place in an order of numbers. */
+/** Whether a cell can be ordered as a number. */
 function isNumber(value) {
   return typeof value === 'number';
 }
@@ -19,7 +19,7 @@ function compareCells(a, b, sign) {
   return sign * collator.compare(a || '', b || '');
 }
 
-/** Returns the rows in the order of a column; equal ones stay as they were. */
+/** Returns the rows sorted by a column; the sort is stable. */
 function sortedRows(rows, column, isDescending) {
   const sign = isDescending ? -1 : 1;
   return [...rows].sort((a, b) => compareCells(a[column], b[column], sign));
@@ -44,7 +44,7 @@ function tableOf(table, options = {}) {
     },
   });
   const heads = table.columns.map((column, index) => headOf(column, () => {
-    // Of numbers, the largest come first: they are what one looks for.
+    // The largest numbers come first, because readers look for them.
     const starts = column.style !== 'text';
     state.isDescending =
         state.column === index ? !state.isDescending : starts;

@@ -107,7 +107,7 @@ def build_ifca(
     average=gradient:
       server: w_j <- w_j - eta sum_{i: j_i = j} q_i grad f_i(w_j) / sum_i q_i
               (each gradient clipped, and with weight decay, by its client)
-    deploy  : w_{j_i}, j_i chosen anew
+    deploy  : w_{j_i}, j_i chosen again
 
   A model without members stays the same. Clients send one-hot-weighted values,
   so the server needs only sums, not individual choices. Server state: `models`,

@@ -20,7 +20,7 @@ on SIGTERM, Ctrl-C, or with the program that started it (unless under nohup). A
 worker that crashes or hangs is restarted. It serves one program at a time, and
 is restarted after each, however the program ended.
 
-Whoever reaches the port can run arbitrary code here, so by default only
+A program that reaches the port can run any code here, so by default only
 programs on this machine can connect (an ssh tunnel lets others in). With
 another --host, give the TLS files or use a private network: without TLS there
 is neither a password nor encryption.

@@ -5,9 +5,9 @@
 Lines are those of all .py files outside of tests, docs and examples, unchanged.
 With `--formatted`, a copy is first formatted by pyink with the settings of
 Google's style, so that nothing is gained by denser lines. pyink is not a
-requirement of ours; any Python that has it can run this file.
+requirement here; any Python that has it can run this file.
 
-The closure of a module contains every file of ours that is reached by following
+The closure of a module contains every file here that is reached by following
 all imports from it, including those within functions, by name
 (`importlib.import_module`) and of all modules of a package (`discovery`), but
 not those for type checkers only.

@@ -44,7 +44,7 @@ def escape(text: str, in_code: bool = False) -> tuple[str, bool]:
 
   Args:
     text: The line.
-    in_code: Whether code goes on from the line before.
+    in_code: Whether code continues from the line before.
 
   Returns:
     The line, and whether code goes on in the next one.

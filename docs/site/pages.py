@@ -37,7 +37,7 @@ _PACKAGES = {
 
 
 def write(folder: pathlib.Path) -> None:
-  """Writes all pages to a folder of their own, which is made anew."""
+  """Writes all pages to a folder of their own, which is made again."""
   shutil.rmtree(folder, ignore_errors=True)
   _write(folder / 'methods', _methods())
   _write(folder / 'api', _reference())
@@ -111,7 +111,7 @@ def _capital(text: str) -> str:
 
 
 def _with_references(lines: Sequence[str]) -> list[str]:
-  """Returns the lines; authors below the title of a paper go on behind it."""
+  """Returns the lines; authors below the title of a paper follow it."""
   made = []
   for line in lines:
     title = made[-1] if made else ''

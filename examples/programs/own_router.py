@@ -1,4 +1,4 @@
-"""A process of one's own whose clients weigh two models by a router.
+"""Your own process, whose clients weigh two models by a router.
 
     client i: pi_i = softmax(-T loss_i(w_1), -T loss_i(w_2)), a step on each w_c
     server  : w_c <- sum_i pi_ic w_ic / sum_i pi_ic

@@ -57,7 +57,7 @@ class Metrics(tff.program.ReleaseManager):
 
 
 def train_until(folder, last_round, metrics):
-  """Runs the program; it goes on from what the folder holds."""
+  """Runs the program, which resumes from the files in the folder."""
   # All are kept: TFF 0.87 can trip over itself when it removes old ones.
   states = States(f'{folder}/state', keep_total=0)
   context = tff.program.NativeFederatedContext(

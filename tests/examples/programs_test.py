@@ -35,7 +35,7 @@ def test_runs(path):
 
 
 def _use_stock(name='fused', asynchronous=False):
-  """Installs TFF's own context where a program asks for a runtime of ours."""
+  """Installs TFF's own context where a program asks for one of our runtimes."""
   del name  # Whatever it is.
   native = tff.backends.native
   create = (

@@ -47,7 +47,7 @@ class Clock:
   """Wall-clock seconds that a program has run, summed over its starts.
 
   They are saved every other second, so that a program that is killed and
-  restarted does not start its budget anew.
+  restarted does not restart its budget.
   """
 
   def __init__(self, path: str):

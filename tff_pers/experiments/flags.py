@@ -167,7 +167,7 @@ class SharedFlags:
   )
   tier_assignment: str = hp.field(
       'fixed', 'How clients get their capacity tiers: groups of equal size for'
-      ' the whole run (or as the data say), or drawn anew in every round.',
+      ' the whole run (or as the data say), or drawn again in every round.',
       choices=tiers.ASSIGNMENTS,
   )
   attack: str = hp.field(

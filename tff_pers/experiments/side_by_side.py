@@ -19,7 +19,7 @@ def num_cores() -> int:
 def run(programs: Mapping[str, Sequence[str]], jobs: int) -> dict[str, int]:
   """Runs modules as programs; returns their exit codes.
 
-  All run to their end, even if others fail. Their output is printed line by
+  All of them finish, even if others fail. Their output is printed line by
   line, prefixed by their names. They end with this process.
 
   Args:

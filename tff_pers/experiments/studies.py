@@ -214,12 +214,12 @@ class Claim:
     if state in trials_lib.MAY_WIN:
       self._study.tell(self._trial, validation)
     else:
-      # The sampler shall treat a diverged trial as bad, not as missing.
+      # The sampler must treat a diverged trial as bad, not as missing.
       self._study.tell(self._trial, state=optuna.trial.TrialState.PRUNED)
     self.release()
 
   def release(self) -> None:
-    """Releases the trial unfinished; whoever claims it next resumes it."""
+    """Releases the unfinished trial; the next process to claim it resumes."""
     self._lock.release()
 
 

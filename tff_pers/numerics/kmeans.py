@@ -20,7 +20,7 @@ from tff_pers.numerics import distances
 _CANDIDATES = 16
 _LLOYD_STEPS = 10
 # A cluster with members only moves if the gain is this multiple of the loss,
-# because the users of its model would start anew.
+# because the users of its model would have to restart.
 _WORTH = 2.0
 # Share of the possible gain below which changes are rounding errors.
 _LEAST = 1e-6

@@ -96,7 +96,7 @@ class NormClipping(Preparation):
 
 @dataclasses.dataclass(frozen=True)
 class Bucketing(Preparation):
-  """Means of s random messages each, drawn anew in every round.
+  """Means of s random messages each, drawn in every round.
 
   At most f of the ceil(n / s) buckets hold a Byzantine message, so a rule faces
   the same f among fewer messages. Makes honest messages more alike. Cost n d.

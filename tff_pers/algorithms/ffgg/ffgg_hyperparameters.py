@@ -43,7 +43,7 @@ class PartialHyperparameters(split_hyperparameters.SplitHyperparameters):
   private_init: str = hp.field(
       'initial',
       'Start of private weights that are not kept: initial (from the run\'s'
-      ' initial or pre-trained weights), random (drawn anew in every round by'
+      ' initial or pre-trained weights), random (drawn in every round by'
       ' every client), or zeros.',
       choices=('initial', 'random', 'zeros'),
       when='stateful=false',

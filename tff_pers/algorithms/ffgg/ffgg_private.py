@@ -42,7 +42,7 @@ class PrivateWeights:
 
     Raises:
       ValueError: If all weights are private, so that nothing is shared, or if
-        they shall start at random but their initialization is deterministic.
+        they should start at random but their initialization is deterministic.
     """
     if all(parts.is_private):
       raise ValueError(

@@ -263,7 +263,7 @@ def build_devices(task: task_lib.Task, hyperparameters: Any) -> Devices:
   """Returns the devices of a task's clients.
 
   Raises:
-    ValueError: If tiers are drawn anew in every round, or the model has only
+    ValueError: If tiers are drawn in every round, or the model has only
       one size.
   """
   if hyperparameters.tiers == 'none':

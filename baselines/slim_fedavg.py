@@ -53,7 +53,7 @@ def build_slim_fedavg(
 
 
 @methods.register(
-    'slim_fedavg', fedavg.FedAvgHyperparameters,
+    'slim_fedavg', fedavg.FedAvgHyperparameters, needs=('widths',),
     summary="FedAvg with a model of FedHM's smallest size (Yao 2021)",
 )
 def _build(task, hyperparameters):

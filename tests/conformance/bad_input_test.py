@@ -1,6 +1,7 @@
 """Bad input: the same value, or the same class of error, on both runtimes."""
 
 import collections
+import re
 
 import numpy as np
 import pytest
@@ -149,6 +150,18 @@ VALUES = {
 def test_both_accept(name):
   computation, argument = VALUES[name]
   agree(computation, argument)
+
+
+@pytest.mark.parametrize('computation, argument, sentence', [
+    (applied, dict(b=1.0, a=np.ones(2)), 'found one of float64. Field: a.'),
+    (mapped, [dict(b=1.0, a=np.int32([1]))],
+     'found one of shape (1,). Field: a.'),
+    (weighted_mean, ([1.0], ['one']), 'found one. Field: weights.'),
+])
+def test_the_field_is_named(computation, argument, sentence):
+  arguments = argument if isinstance(argument, tuple) else (argument,)
+  with pytest.raises(TypeError, match=re.escape(sentence)):
+    agree_lib.on_fused(computation, *arguments)
 
 
 def test_cohorts_of_different_sizes():

@@ -1,7 +1,7 @@
 """Converts Python arguments to tensors on the device."""
 
 import collections
-from typing import Any, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -63,7 +63,12 @@ class Converter:
     """
     tensors: list[tf.Tensor] = []
     self._passes = passes
-    return self._ingest(value, type_signature, tensors), tensors
+    try:
+      return self._ingest(value, type_signature, tensors), tensors
+    except _Refused as refused:
+      raise type(refused.error)(
+          f'{refused.error} Field: {".".join(refused.path)}.'
+      ) from refused.error
 
   def forget(self) -> None:
     """Frees the cached data of cohorts and clients."""
@@ -93,10 +98,10 @@ class Converter:
         return self._clients(_as_list(value), part.member, tensors)
       return self._ingest(value, part.member, tensors)
     if isinstance(part, tff.StructType):
-      items = zip(python_values.fields(value, part), part.children())
-      return layout.Parts(
-          tuple(self._ingest(item, t, tensors) for item, t in items)
-      )
+      items = python_values.fields(value, part)
+      return layout.Parts(_of_fields(
+          part, lambda j, t: self._ingest(items[j], t, tensors)
+      ))
     if isinstance(part, tff.SequenceType):
       read, graphs = self._reader.read([value], part.element, self._passes)
       if read is None:
@@ -139,9 +144,8 @@ class Converter:
     """Returns the layout of the values of all clients."""
     if isinstance(part, tff.StructType):
       rows = [python_values.fields(value, part) for value in values]
-      return layout.Parts(tuple(
-          self._clients([row[j] for row in rows], t, tensors)
-          for j, t in enumerate(part.children())
+      return layout.Parts(_of_fields(
+          part, lambda j, t: self._clients([row[j] for row in rows], t, tensors)
       ))
     if isinstance(part, tff.TensorType):
       return self._client_tensors(values, part, tensors)
@@ -344,6 +348,34 @@ class _Kept(NamedTuple):
   def shows(self, arrays: list) -> bool:
     """Whether the arrays still have the same contents."""
     return self.is_constant or contents.equal(self.arrays, arrays)
+
+
+class _Refused(Exception):
+  """Carries an error, and the path of the field that caused it."""
+
+  def __init__(self, error: Exception, path: tuple[str, ...]):
+    super().__init__(error)
+    self.error, self.path = error, path
+
+
+def _of_fields(struct: tff.StructType, ingest: Callable[[int, tff.Type], Any]):
+  """Returns `ingest(number, type)` of each field of a structure, as a tuple.
+
+  Raises:
+    _Refused: If a field does not match its type.
+  """
+  found = []
+  for number, (name, t) in enumerate(tff.structure.iter_elements(struct)):
+    try:
+      found.append(ingest(number, t))
+    except _Refused as refused:
+      path = (name or str(number), *refused.path)
+      raise _Refused(refused.error, path) from None
+    except (NotImplementedError, TypeError, ValueError) as error:
+      if type(error) not in (NotImplementedError, TypeError, ValueError):
+        raise  # Its constructor takes more than a message.
+      raise _Refused(error, (name or str(number),)) from None
+  return tuple(found)
 
 
 def _is_worth_keeping(value) -> bool:

@@ -46,7 +46,7 @@ class WorkerPool:
     self._pool = None
     if workers > 1:
       context = multiprocessing.get_context('fork' if _can_fork() else 'spawn')
-      shares = context.Queue()
+      shares = context.SimpleQueue()  # Unlike `Queue`, it starts no thread.
       cores = sorted(os.sched_getaffinity(0))
       for worker in range(workers):
         shares.put(cores[worker % len(cores)::workers])

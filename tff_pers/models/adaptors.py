@@ -93,10 +93,11 @@ def floral(
   share = adaptor_plan.kernel_share(plan)
   if num_adaptors and rules.rho is not None and share > rules.rho:
     logging.warning(
-        'One adaptor of %s has %.2g %% of the size of the kernels that it'
-        ' adapts, more than the budget of %.2g %%, because no rank is below 1.'
+        'One adaptor of %s has %s %% of the size of the kernels that it'
+        ' adapts, more than the budget of %g %%, because no rank is below 1.'
         ' Tip: `summary` lists them; leave small kernels out.', model.name,
-        100 * share, 100 * rules.rho,
+        f'{100 * share:.2g}' if share < 0.1 else round(100 * share),
+        100 * rules.rho,
     )
   return AdaptedModel(model, num_adaptors, plan)
 

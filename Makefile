@@ -1,7 +1,7 @@
 # Every target is a plain command that can be typed by hand; `make help` lists them.
 PYTHON_VENV = .venv/bin/python
 OUT ?= runs/digits
-TEXT_TESTS = tests/annotations_test.py tests/docstrings_test.py tests/imports_test.py tests/language_test.py tests/levels_test.py tests/mutants/mutants_test.py
+TEXT_TESTS = tests/annotations_test.py tests/docstrings_test.py tests/imports_test.py tests/language_test.py tests/ledger_test.py tests/levels_test.py tests/mutants/mutants_test.py
 
 .PHONY: help setup train test test-quick test-all test-mutants ci-long lint types audit docs site lock gpu-check bazel-test clean
 
@@ -22,7 +22,7 @@ help:
 	@echo 'make types       annotations, ours and what a user of the package sees of them (mypy)'
 	@echo 'make gpu-check   on a machine with a GPU: is it right there, does it repeat its bits, how quick is it (ARGS adds flags)'
 	@echo 'make audit       known advisories for what requirements.lock pins (needs the package index itself)'
-	@echo 'make docs        make the end of docs/tasks.md anew, and measure docs/conformance.md, after a method or task was added'
+	@echo 'make docs        make docs/ledger.md and the end of docs/tasks.md anew, and measure docs/conformance.md'
 	@echo 'make site        the documentation as a site, build/site/index.html; executes the tutorials'
 	@echo 'make lock        make requirements.lock anew from requirements.in (needs uv)'
 	@echo 'make clean       remove caches and build outputs; .venv and runs/ stay'
@@ -76,6 +76,7 @@ docs: setup
 	sed '/^## Methods on tasks/,$$d' docs/tasks.md > docs/tasks.new
 	$(PYTHON_VENV) -m tff_pers.experiments.methods_and_tasks >> docs/tasks.new
 	mv docs/tasks.new docs/tasks.md
+	$(PYTHON_VENV) -m tests.ledger_page
 	$(PYTHON_VENV) -m tests.conformance_page
 
 site: setup

@@ -54,7 +54,6 @@ def build_client_models(
     record: `(S, keys int32[m], sent) -> fields`, updates of fields from what
       clients sent beside their models; `keys` are the clients, and each leaf of
       `sent` has m rows.
-      leaf of `sent` has m rows.
   """
 
   def start(seed):

@@ -138,7 +138,7 @@ def init_client_state(parts: partition.Partition, weights: Any) -> Any:
 
 @methods.register(
     'fedala', FedALAHyperparameters,
-    summary='starts from a learned mix of own and global model (Zhang 2023)',
+    summary='starts from a learned mix of own and global weights (Zhang 2023)',
 )
 def _build(task, hyperparameters):
   return build_fedala(

@@ -144,7 +144,7 @@ def preference(
 @methods.register(
     'fedfomo', FedFomoHyperparameters, needs=('examples',), travels=None,
     weighs_clients=False,
-    summary='mixes models of others that suit own data (Zhang 2021)',
+    summary='mixes in the models that do well on own data (Zhang 2021)',
 )
 def _build(task, hyperparameters):
   return build_fedfomo(task.model, task.num_clients, hyperparameters)

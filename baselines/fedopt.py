@@ -161,12 +161,13 @@ def _build(task, hyperparameters):
 
 
 # One loop, because the four methods differ only in their server optimizer.
-for _name, _hyperparameters, _summary in (
-    ('fedavgm', FedAvgMHyperparameters, 'with momentum (Hsu 2019)'),
-    ('fedadagrad', FedAdagradHyperparameters, 'with Adagrad (Reddi 2021)'),
-    ('fedadam', FedAdamHyperparameters, 'with Adam (Reddi 2021)'),
-    ('fedyogi', FedYogiHyperparameters, 'with Yogi (Reddi 2021)'),
+for _name, _hyperparameters, _optimizer, _source in (
+    ('fedavgm', FedAvgMHyperparameters, 'momentum', 'Hsu 2019'),
+    ('fedadagrad', FedAdagradHyperparameters, 'Adagrad', 'Reddi 2021'),
+    ('fedadam', FedAdamHyperparameters, 'Adam', 'Reddi 2021'),
+    ('fedyogi', FedYogiHyperparameters, 'Yogi', 'Reddi 2021'),
 ):
   methods.register(
-      _name, _hyperparameters, summary=f'FedAvg with server steps {_summary}'
+      _name, _hyperparameters,
+      summary=f'FedAvg with {_optimizer} at the server ({_source})',
   )(_build)

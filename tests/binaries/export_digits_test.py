@@ -18,7 +18,8 @@ from tff_pers.experiments import processes
 def test_reloaded_models_have_the_results_of_the_run(algo, tmp_path):
   run = tmp_path / 'run'
   assert train.main([
-      'train', f'--algo={algo}', '--task=digits', '--model=mlp', '--rounds=2',
+      'train', f'--algo={algo}', '--task=digits', '--rounds=2',
+      f'--model={"mlp_bn" if algo == "fedbn" else "mlp"}',
       '--eval_every=2', '--strategy=loop', f'--output_dir={run}',
       '--export=saved_model', '--export_clients=0,3',
   ]) == 0

@@ -156,7 +156,7 @@ def test_both_accept(name):
     (applied, dict(b=1.0, a=np.ones(2)), 'found one of float64. Field: a.'),
     (mapped, [dict(b=1.0, a=np.int32([1]))],
      'found one of shape (1,). Field: a.'),
-    (weighted_mean, ([1.0], ['one']), 'found one. Field: weights.'),
+    (weighted_mean, ([1.0], ['one']), "found 'one'. Field: weights."),
 ])
 def test_the_field_is_named(computation, argument, sentence):
   arguments = argument if isinstance(argument, tuple) else (argument,)

@@ -24,6 +24,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.config import registry
 from tff_pers.models import keras
+from tff_pers.models import zoo
 from tff_pers.runtime import native
 from tff_pers.testing import tiny
 
@@ -84,11 +85,10 @@ SMALL = {
     'knn_per': dict(k=2),
     # Each ratio is a branch, which takes time.
     'fedhm': dict(tiers='1:0.125'),
-    # The second round has visits.
     # Of 20 units 7.4.
     'heterofl': dict(tiers='1:0.37'),
     'splitmix': dict(tiers='1:0.37'),
-    # The choice might be rows with one host each, whose weight is 1.
+    # The second round has visits, of rows with several hosts each.
     'perm': dict(warmup_rounds=1, stage1_rounds=1, lambda_scale=10.0),
 }
 
@@ -100,15 +100,19 @@ def _native_runtime():
     yield
 
 
-# For clients that come after the run, whom no round meets:
-# tests/algorithms/perm/perm_new_clients_test.py sees what it does for them.
-_AFTER_THE_RUN = {'perm': ('adapt_epochs',)}
+_ELSEWHERE = {
+    # No rule is defined for the statistics of normalizations.
+    'fedbn': ('aggregator',),
+    # For clients that come after the run, whom no round meets:
+    # tests/algorithms/perm/perm_new_clients_test.py sees what it does for them.
+    'perm': ('adapt_epochs',),
+}
 
 
 def specs(method):
   """Returns the hyperparameters of a method's rounds by flag name."""
   fields = dataclasses.fields(methods.get(method).hyperparameters)
-  later = _AFTER_THE_RUN.get(method, ())
+  later = _ELSEWHERE.get(method, ())
   return {
       hp.flag_name(spec.name): spec for spec in fields if spec.name not in later
   }
@@ -171,6 +175,10 @@ def _task(name):
   if name == 'plain':
     return task
   tf.keras.utils.set_random_seed(0)
+  if name == 'normalized':
+    return dataclasses.replace(
+        task, model=zoo.build('mlp_bn', task.model.x_spec, 2)
+    )
   if name == 'representation':
     return dataclasses.replace(task, model=keras.from_keras(
         tf.keras.Sequential([
@@ -320,7 +328,8 @@ def test_another_value_changes_a_run_of_some_variant(method, name):
   """The first variant that does not refuse it decides."""
   found = 'refused'
   for task_name, variant in itertools.product(
-      ('plain', 'convolutional', 'representation', 'lookup'), variants(method)
+      ('plain', 'convolutional', 'representation', 'lookup', 'normalized'),
+      variants(method),
   ):
     if found != 'refused':
       break
@@ -353,7 +362,8 @@ def test_what_no_line_reads_is_refused(method):
 def test_another_value_changes_a_run_of_other_variants(method):
   """A sample: all of them, of all methods, take ten hours."""
   wrong, pairs = {}, [
-      (task_name, variant) for task_name in ('plain', 'convolutional')
+      (task_name, variant)
+      for task_name in ('plain', 'convolutional', 'normalized')
       for variant in variants(method) if is_possible(method, task_name, variant)
   ]
   rng = np.random.default_rng(len(pairs))

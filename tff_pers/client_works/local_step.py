@@ -153,8 +153,8 @@ class LocalStep:
       gradients: By name, each like its part; all taken at the same point.
       rates: See `start_parts`.
       undecayed: Parts that are not weights of a model and do not decay.
-      unclipped: Parts whose directions have their own scale: they are not
-        clipped and do not count in the norm.
+      unclipped: Parts whose directions have no scale: they are not clipped
+        and do not count in the norm.
       statistics: For parts with moving statistics, which leaves are statistics.
     """
     moving = [name for name in lines if moves(rates[name])]

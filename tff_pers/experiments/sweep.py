@@ -239,7 +239,7 @@ def run(
     points: Pairs (variant, seed), with variants such as `perm[lambda=0.1]`.
     folder: Folder of the runs, runs.csv, summary.csv, summary.md and plots.
     processes: Number of parallel runs; 0: min(cores, 2). More than one process
-      imports the script again, which must therefore call this function below
+      may import the script again, which must therefore call this function below
       `if __name__ == '__main__':`.
     **values: Flags of `binaries.train` by name, for all runs; without `algo`,
       `seed` and `output_dir`.

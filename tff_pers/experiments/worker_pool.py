@@ -3,6 +3,7 @@
 from concurrent import futures
 from concurrent.futures import process
 import multiprocessing
+from multiprocessing import util
 import os
 import signal
 import sys
@@ -24,6 +25,12 @@ from tff_pers.runtime import worker_process
 _MOST = 2
 
 
+# Older ones fork from a pool that has started its threads (Python issue 90622).
+_FORKS_AT_ONCE = sys.version_info >= (
+    (3, 10, 5) if sys.version_info >= (3, 10) else (3, 9, 13)
+)
+
+
 def number(asked: int, num_tasks: int) -> int:
   """Returns the number of parallel tasks.
 
@@ -38,7 +45,7 @@ class WorkerPool:
   """Runs tasks in processes; with one worker, in this process."""
 
   def __init__(self, workers: int):
-    """Stores the number of workers; starts no process yet.
+    """Starts the workers.
 
     Args:
       workers: Number of parallel tasks. Each worker gets its own cores.
@@ -53,6 +60,8 @@ class WorkerPool:
       self._pool = futures.ProcessPoolExecutor(
           workers, context, _start, (shares, os.getpid(), quiet.is_begun())
       )
+      # All forks are here, before anybody starts a thread.
+      self._pool.submit(os.getpid).result()
 
   def map(
       self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]
@@ -93,6 +102,7 @@ class WorkerPool:
 
 def _start(shares, parent: int, is_quiet: bool) -> None:
   """Gives a process its own cores, and ends it with its parent."""
+  signal.signal(signal.SIGTERM, signal.SIG_DFL)  # Not that of the program.
   if is_quiet:
     quiet.begin()
   os.sched_setaffinity(0, shares.get())
@@ -100,6 +110,8 @@ def _start(shares, parent: int, is_quiet: bool) -> None:
   if os.getppid() != parent:  # The parent ended before the line above.
     os.kill(os.getpid(), signal.SIGKILL)
   native.drop_default_context()
+  # Forked processes end without `atexit`.
+  util.Finalize(None, native.stop, exitpriority=0)
   # Ctrl-C reaches all processes; the parent ends this one.
   signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -112,8 +124,9 @@ def _can_fork() -> bool:
   """
   eager = eager_context.context_safe()
   return (
+      _FORKS_AT_ONCE
       # pylint: disable-next=protected-access
-      (eager is None or not eager._initialized)
+      and (eager is None or not eager._initialized)
       and all(map(_is_idle, threading.enumerate()))
       and not tf.config.list_physical_devices('GPU')
   )

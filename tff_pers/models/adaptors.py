@@ -73,8 +73,7 @@ def floral(
 
   Raises:
     ValueError: If an argument is out of its range, if `rank` and `budget` are
-      both given, or if no weight can have adaptors and no `predicate` says
-      why.
+      both given, or, without `predicate`, if no weight can have adaptors.
   """
   _check_num_adaptors(num_adaptors)
   rules = adaptor_plan.Rules(

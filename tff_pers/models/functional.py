@@ -505,7 +505,7 @@ def categorical_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     logits: [batch, ..., num_classes].
   """
   guess = tf.argmax(logits, axis=-1, output_type=tf.int32)
-  if len(y.shape) == len(logits.shape):
+  if tf.TensorShape(y.shape).rank == logits.shape.rank:
     y = y[..., 0]
   # `tf.equal`, because in the legacy graphs that TFF traces, `==` on tensors
   # compares identities.

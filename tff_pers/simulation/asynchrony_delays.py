@@ -27,7 +27,7 @@ class _Speeds(hp.Hyperparameters):
   )
 
   def factor(self, client: int, num_clients: int) -> float:
-    """Returns how many times as long as the first client this one takes."""
+    """Returns the time of a client in that of the first one, >= 1."""
     return 1.0 + (self.slow - 1.0) * client / max(num_clients - 1, 1)
 
 

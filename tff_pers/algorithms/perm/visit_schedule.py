@@ -124,7 +124,7 @@ def next_owners(
     clock: Mapping[str, Any], mixing: Any, pending: Any, cohort: tf.Tensor,
     hyperparameters: Any,
 ) -> Any:
-  """Returns <owners int32[N], the owner of the model at each client; pending>.
+  """Returns <owners int32[N], the model at each client, -1: none; pending>.
 
   Args:
     clock: `<round, seed>`; rounds are counted from the first with visits.

@@ -96,7 +96,7 @@ def _converted(value, tensor_type, dtype) -> np.ndarray:
       array_lib.is_compatible_dtype(item, tensor_type.dtype.type)
       for item in (tf.nest.flatten(value) if is_list else [value])
   ):
-    found = f'one of {value.dtype.name}' if hasattr(value, 'dtype') else value
+    found = f'one of {value.dtype.name}' if hasattr(value, 'dtype') else repr(value)
     raise TypeError(
         f'A value of type {tensor_type} was expected, found {found}.'
     )

@@ -40,6 +40,8 @@ def test_a_client_of_weight_0_is_absent_and_other_weights_are_ignored():
     ('middle', '`aggregator` must be one of'),
     ('krum', '`aggregator` krum must be told how many clients'),
     ('bucketing(trimmed_mean)', 'must be told how many clients'),
+    ('nnm(median)', r'Tip: nnm\[f=1\]\(median\)\.'),
+    ('bucketing[s=3](krum)', r'Tip: bucketing\[f=1,s=3\]\(krum\)\.'),
 ])
 def test_raises_on_rules_that_cannot_be(name, sentence):
   with pytest.raises(ValueError, match=sentence):

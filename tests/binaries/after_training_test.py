@@ -195,6 +195,21 @@ def test_gaps_are_filled_and_far_columns_named(folder, tmp_path, capsys):
   assert found[0] == {**found[1], 'row': '0'} and len(found) == 3
 
 
+def test_new_clients_of_a_method_without_a_global_model(tmp_path, capsys):
+  data = _table(tmp_path / 'mine.csv', ['ann', 'bob'], 10)
+  assert _train(
+      tmp_path / 'run', '--algo=local_only', '--rounds=1', f'--data_dir={data}',
+      '--export=saved_model',
+  ) == 0
+  _table(tmp_path / 'new.csv', ['zoe'], 5, labels=False)
+  assert predict.main([
+      'predict', f'--run={tmp_path}/run', f'--data_dir={tmp_path}/new.csv'
+  ]) == 0
+  assert 'client without data, which is the untrained one.' in (
+      capsys.readouterr().err
+  )
+
+
 def test_new_clients_are_predicted_in_a_folder_of_their_own(
     folder, tmp_path, capsys
 ):

@@ -93,6 +93,10 @@ def test_what_validation_promised_too_much_is_said(validation, is_said):
   text = decision_page.test_sentence(found, 'local', 'accuracy')
   assert ('On validation data it was better by 0.1000' in text) == is_said
   assert ('best of 3 trials there' in text) == is_said
+  # One trial is no choice.
+  single = dict(local=found['local']._replace(trials=1))
+  text = decision_page.test_sentence(single, 'local', 'accuracy')
+  assert ('more than noise: the test rows' in text) == is_said
 
 
 def test_equal_methods_and_a_single_one():

@@ -230,11 +230,14 @@ def _fall(method: Method, metric: str) -> str:
   fall = paired.difference(method.validation, method.test, metric)
   if fall.is_noise or fall.gain.mean <= 0:
     return ''
+  chosen = (
+      f'it is the best of {method.trials} trials there, which makes the'
+      ' validation result too good; or ' if method.trials > 1 else ''
+  )
   return (
       f' On validation data it was better by {_amount(fall, metric)}, which is'
-      f' more than noise: it is the best of {method.trials} trials there, which'
-      ' makes the validation result too good; or the test rows differ from the'
-      ' training rows, for example in time or place.'
+      f' more than noise: {chosen}the test rows differ from the training rows,'
+      ' for example in time or place.'
   )
 
 

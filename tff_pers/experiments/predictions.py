@@ -19,6 +19,7 @@ from tff_pers.evaluation import results
 from tff_pers.experiments import exports
 from tff_pers.experiments import flags
 from tff_pers.experiments import later_clients
+from tff_pers.experiments import processes
 from tff_pers.experiments import resume_flags
 from tff_pers.experiments import runner
 from tff_pers.models import export
@@ -124,15 +125,35 @@ def _with_new(
     trainer = later_clients.open_trainer(opened, states, folder)
     with later_clients.taking_new(opened):
       [weights] = trainer.deployed_weights(opened.data)
+      is_initial = _is_initial(opened, weights)
   path = os.path.join(temporary, 'new')
   export.save_model(trainer.deployed, weights, path)
   print(
       f'Clients that never trained ({table_remarks.listed(strangers)}) get the'
-      f' model that {opened.experiment.variant} gives a client without data.'
-      ' Tip: with labels, binaries.evaluate lets it adapt to them.',
-      file=sys.stderr,
+      f' model that {opened.experiment.variant} gives a client without data'
+      + (
+          ', which is the untrained one. Tip: choose a method with a global'
+          ' model, such as fedavg_finetuned, where new clients matter.'
+          if is_initial else
+          '. Tip: with labels, binaries.evaluate lets it adapt to them, if the'
+          ' method adapts.'
+      ), file=sys.stderr,
   )
   return {**known, **dict.fromkeys(strangers, path)}
+
+
+def _is_initial(opened: later_clients.Opened, weights: Any) -> bool:
+  """Returns whether a newcomer's weights are those from before all rounds."""
+  process = processes.build(opened.experiment).process
+  state = process.initialize_seeded(opened.experiment.flag('seed'))
+  [client] = opened.data.train
+  own = process.initialize_client(state, int(client['index']))
+  [first] = process.deploy(state, [own], [client])
+  return all(
+      np.array_equal(a, b) for a, b in zip(
+          tf.nest.flatten(weights), tf.nest.flatten(first['weights'])
+      )
+  )
 
 
 def _record(folder: str) -> Mapping[str, Any]:

@@ -1,6 +1,7 @@
 """Robust rules as TFF factories that collect and combine messages."""
 
 import collections
+import re
 from typing import Union
 
 import numpy as np
@@ -71,9 +72,14 @@ class RobustFactory(tff.aggregators.WeightedAggregationFactory):
     """
     self._rule = rule
     if rule.f == rules.NOT_GIVEN and rule.needs_f:
+      text = naming.as_text(rule)
+      # Behind the first name, before its other options.
+      tip = re.sub(r'^(\w+)(\[?)', lambda m: m[1] + (
+          '[f=1,' if m[2] else '[f=1]'
+      ), text)
       raise ValueError(
-          f'`aggregator` {naming.as_text(rule)} must be told how many clients'
-          f' it assumes to be Byzantine, found no f. Tip: {rule.name}[f=1].'
+          f'`aggregator` {text} must be told how many clients it assumes to be'
+          f' Byzantine, found no f. Tip: {tip}.'
       )
 
   def create(

@@ -45,7 +45,7 @@ def parse(text: str) -> AnyRule:
   if not match:
     raise ValueError(
         '`aggregator` must be a rule, such as median, krum[f=2] or'
-        f' bucketing(median), found {text!r}.'
+        f' bucketing[s=3](median), found {text!r}.'
     )
   name, options, inner = match.groups()
   kind = _KINDS.get(name)

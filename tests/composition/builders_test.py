@@ -138,6 +138,11 @@ def test_raises_on_a_dictionary():
     baselines.build_fedavg(MODEL, dict(learning_rate=1.0))
 
 
+def test_an_unknown_argument_is_refused_with_those_that_are_known():
+  with pytest.raises(TypeError, match='^build_perm: .*num_clients, hyper'):
+    algorithms.build_perm(None, 5, aggregator=None)
+
+
 def test_raises_on_a_fraction_of_clients():
   with pytest.raises(TypeError, match='must be an integer, found 2.5'):
     algorithms.build_perm(MODEL, 2.5)

@@ -100,6 +100,7 @@ def test_search_finds_several_turns():
     ([1, -1], 'must be a list of finite weights >= 0'),
     ([1, math.nan], 'must be a list of finite weights >= 0'),
     ([[1, 2]], 'must be a list of finite weights >= 0'),
+    (tuple('sum'), r'\(1, 1, 1\) sums three gradients'),
     ([0, 0], 'must have a weight > 0'),
     ([], 'must have a weight > 0'),
 ])

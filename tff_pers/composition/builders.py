@@ -73,8 +73,13 @@ def checked(build: _Builder) -> _Builder:
 
   @functools.wraps(build)
   def build_checked(*args, **kwargs):
-    # Raises Python's own error where an argument is missing or unknown.
-    bound = signature.bind(*args, **kwargs)
+    try:
+      bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+      raise TypeError(
+          f'{build.__name__}: {error}. Its arguments are'
+          f' {", ".join(signature.parameters)}.'
+      ) from None
     bound.apply_defaults()
     given = bound.arguments
     for name, value in given.items():

@@ -103,10 +103,14 @@ class Gradients:
   theta: tuple[float, ...]
 
   def __post_init__(self):
-    theta = np.asarray(self.theta, np.float64)
+    try:
+      theta = np.asarray(self.theta, np.float64)
+    except ValueError:  # Texts, such as sum, which is a name for flags alone.
+      theta = np.float64(np.nan)
     if theta.ndim != 1 or not np.all(np.isfinite(theta) & (theta >= 0)):
       raise ValueError(
           f'`theta` must be a list of finite weights >= 0, found {self.theta}.'
+          ' Tip: (1, 1, 1) sums three gradients.'
       )
     if not np.any(theta > 0):
       raise ValueError(

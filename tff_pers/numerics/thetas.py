@@ -106,7 +106,7 @@ class Gradients:
     try:
       theta = np.asarray(self.theta, np.float64)
     except ValueError:  # Texts, such as sum, which is a name for flags alone.
-      theta = np.float64(np.nan)
+      theta = np.array(np.nan)
     if theta.ndim != 1 or not np.all(np.isfinite(theta) & (theta >= 0)):
       raise ValueError(
           f'`theta` must be a list of finite weights >= 0, found {self.theta}.'

@@ -32,7 +32,7 @@ _NOT_RUN = {
     'adapted.merge(weights': 'examples/lora_transformer.py runs it.',
     'fused.use(strategy=NAME)': 'NAME stands for several.',
     'fused.use(choices=PATH)': 'PATH stands for any.',
-    'theta=..., gamma=...': 'What goes there is said above it.',
+    'gamma=..., alpha=...': 'What goes there is said above it.',
 }
 _SHORTER = {
     'train_total_rounds=100': 'train_total_rounds=2',

@@ -208,8 +208,16 @@ def test_parquet_targets_and_classes(tmp_path):
 
 
 _BAD = [
-    ('', 'must have the columns client, y and features, found no client'),
-    ('client,a\n1,2\n', 'found no y among client, a'),
+    (
+        '', 'must have the columns client, y and features, found no client among'
+        ' none. Tip: --csv_client_column names another column.$',
+    ),
+    (
+        'client,a\n1,2\n',
+        'no y among client, a. Tip: --csv_label_column names another column.$',
+    ),
+    ('a,b,c,d,e,f,g,h,i\n', 'among a, b, c, d, e, f, g, h and 1 other. Tip'),
+    ('a,b,c,d,e,f,g,h,i,j\n', 'among a, b, c, d, e, f, g, h and 2 others. Tip'),
     ('client,y,split\n1,2,test\n', 'at least one column of features'),
     ('client,y,a,a\n1,2,3,4\n', 'must name every column once'),
     ('client,y,a\n', 'at least one example, found none'),
@@ -231,7 +239,11 @@ _BAD = [
         r'3 values in every line, found 4 in line 5 \(client 7\)',
     ),
     ('a,y,client\n1\n', r'found 1 in line 2 \(client unknown\)'),
-    ('client,y,a\n,0,2\n', 'must name the client .* none in line 2'),
+    (
+        'client,y,a\n,0,2\n', 'must name the client .* none in line 2. Tip: give'
+        ' them a client, or remove these lines.$',
+    ),
+    ('client,y,a\n,0,2\nk,0,2\n,0,2\n,0,2\n', 'none in line 2 and 2 others.'),
     ('client,y,a\nk,0,2\n"a\tb",0,2\n', 'names of clients must'),
     (
         'client,y,a\nbob,0,two\n',

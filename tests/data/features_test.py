@@ -150,6 +150,9 @@ def test_json_keeps_every_bit():
 
 @pytest.mark.parametrize('columns, message', [
     ([Column('b')], "found no 'a' among b"),
+    ([Column('A')], "found no 'a' among A. Tip: rename 'A'.$"),
+    # Similar, but itself a feature.
+    ([Column('a'), Column('colour')], "no 'color' among .* rename 'colour'.$"),
     (
         [Column('a', ('x',)), Column('color', ('red',))],
         "Column 'a' must hold numbers as in the training data, found texts",

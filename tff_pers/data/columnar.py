@@ -18,7 +18,6 @@ from tff_pers.data import errors
 from tff_pers.data import features
 from tff_pers.data import growing
 from tff_pers.data import readings
-from tff_pers.data import table_remarks
 from tff_pers.data import tables
 
 # More distinct texts are probably names, dates or notes, not categories.
@@ -215,7 +214,7 @@ class _Rows:
       is_text = np.array(known, bool)[codes[there].astype(int)]
       if len(there) and np.mean(is_text) < 1 - _MOSTLY:
         first = there[int(is_text.argmax())]
-        others = table_remarks.listed([
+        others = errors.listed([
             repr(t) for t, is_text in zip(column.categories, known) if is_text
         ])
         raise errors.DataError(
@@ -248,9 +247,16 @@ class _Rows:
       return
     row = self._codes['client'].find('')
     if row is not None:
+      # The rest of the file too, so that the number is that of all such rows.
+      every = growing.Codes(self._file.num_rows)
+      for batch in self._file.batches():
+        every.add(self._texts(batch, 'client'))
+      count = np.count_nonzero(every.codes == every.distinct.index(''))
       raise errors.DataError(
           f'{self._file.path} must name the client in every'
-          f' {self._file.unit}, found none in {self._file.position(row)}.'
+          f' {self._file.unit}, found none in {self._file.position(row)}'
+          f'{errors.others(count - 1)}. Tip: give them a client, or remove'
+          f' these {self._file.unit}s.'
       )
 
   def _add_y(self, column: pa.Array, start: int) -> None:
@@ -325,7 +331,7 @@ class _Rows:
     rule = 'must be a number'
     if share(lambda text: cells.number(text) is not None) > _MOSTLY:
       tip = 'missing=mean fills in cells that are made empty'
-      shown = table_remarks.listed(list(map(repr, others)))
+      shown = errors.listed(list(map(repr, others)))
       rule += f' and is one except for {shown}; it must be'
     elif share(cells.date) > _MOSTLY:
       tip = f'dates={shlex.quote(name)} {_PARTS_OF_DATES}'

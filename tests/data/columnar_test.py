@@ -305,6 +305,33 @@ def test_raises_on_bad_examples_and_names_the_line(tmp_path, text, message):
     family.build(tasks.TaskRequest(data_dir=path), family.options())
 
 
+def test_what_needs_another_flag_is_said_at_once(tmp_path):
+  """Two columns that need the same flag, once."""
+  path = _csv(tmp_path, (
+      'client,y,town,day,a,b,street\n'
+      'k,0,rome,2024-01-31,1,,x\nk,1,oslo,2024-02-29,,2,y\n'
+  ))
+  with pytest.raises(errors.DataError) as info:
+    _read(path)
+  assert str(info.value) == (
+      f"{path}: town must be a number in every line, found 'rome' at client k in"
+      " line 2. Tip: --csv_categories=one_hot makes numbers of texts. Also: day"
+      " must be a number in every line, found '2024-01-31' at client k in line 2."
+      " Tip: --csv_dates=day makes year, month, weekday and days of dates. Also:"
+      " a must be a number in every line, found '' at client k in line 3. Tip:"
+      " --csv_missing=mean fills in what is missing."
+  )
+
+
+@pytest.mark.parametrize('missing, fills', [
+    (False, ', and --csv_missing=mean fills in what is missing'), (True, ''),
+])
+def test_gaps_among_texts_are_said_with_them(tmp_path, missing, fills):
+  path = _csv(tmp_path, 'client,y,town\nk,0,rome\nk,1,\n')
+  with pytest.raises(errors.DataError, match=f'numbers of texts{fills}.$'):
+    _read(path, readings.Reading('csv', missing=missing))
+
+
 def test_raises_on_texts_that_are_no_categories(tmp_path, monkeypatch):
   monkeypatch.setattr(columnar, 'MAX_CATEGORIES', 3)
   rows = ''.join(f'k,0,n{i}\n' for i in range(4))

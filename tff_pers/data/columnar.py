@@ -29,6 +29,7 @@ _FEWEST = 20
 # Share of a column's spread that rounding to float32 may lose.
 _ROUNDED = 1e-4
 _PARTS_OF_DATES = 'makes year, month, weekday and days of dates'
+_FILLS_IN = 'missing=mean fills in'
 _MEND = ' Tip: correct these cells, or empty them for --{}_missing=mean.'
 
 
@@ -111,27 +112,49 @@ class _Rows:
     if 'y' in self._at:
       self._add_y(batch[self._at['y']], start)
     x = self._x.extend(len(batch[0]))
-    found, at = set(), 0
+    found, at, refused = set(), 0, []
     for name in self._columns:
       column = batch[self._at[name]]
-      if name in self._reading.date_columns:
-        parts = len(cells.DATE_PARTS)
-        x[:, at:at + parts] = self._dates(name, column, start)
-        at += parts
+      width = len(self._reading.outputs(name))
+      try:
+        values = self._values(name, column, start)
+      except errors.DataError as error:
+        refused.append(str(error))
         continue
-      self._check_type(name, column)
-      if name in self._categories:
-        x[:, at] = self._category(name, column, start)
+      if values is None:
+        found.add(name)
       else:
-        values, text = cells.numbers(column)
-        if text is not None and not self._reading.texts:
-          self._refuse_text(name, column, start, text)
-        elif text is not None:
-          found.add(name)
-        else:
-          x[:, at] = self._numbers(name, column, values, start)
-      at += 1
+        x[:, at:at + width] = values.reshape(-1, width)
+      at += width
+    if refused:
+      raise errors.DataError(self._at_once(refused))
     return found
+
+  def _at_once(self, refused: Sequence[str]) -> str:
+    """Returns the first sentence for each flag, so that one run names all."""
+    kinds: dict[str, str] = {}
+    for sentence in refused:
+      tip = sentence.partition(' Tip: ')[2]
+      kinds.setdefault(tip.partition('=')[0], sentence)
+    first, *more = kinds.values()
+    where = f'{self._file.path}: '
+    return ' Also: '.join([first, *(s.removeprefix(where) for s in more)])
+
+  def _values(
+      self, name: str, column: pa.Array, start: int
+  ) -> Optional[np.ndarray]:
+    """Returns a column as floats; None if it unexpectedly holds texts."""
+    if name in self._reading.date_columns:
+      return self._dates(name, column, start)
+    self._check_type(name, column)
+    if name in self._categories:
+      return self._category(name, column, start)
+    values, text = cells.numbers(column)
+    if text is None:
+      return self._numbers(name, column, values, start)
+    if not self._reading.texts:
+      self._refuse_text(name, column, start, text)
+    return None
 
   def _dates(self, name: str, column: pa.Array, start: int) -> np.ndarray:
     """Returns the parts of dates, float64[n, 4]."""
@@ -302,7 +325,7 @@ class _Rows:
       rule = 'a text' if name in self._categories else 'a number'
       self._refuse(
           name, f'must be {rule}', column, start, int(missing.argmax()),
-          'missing=mean fills in what is missing',
+          f'{_FILLS_IN} what is missing',
       )
 
   def _refuse(
@@ -330,7 +353,7 @@ class _Rows:
     others = [t for t in encoded.distinct if cells.number(t) is None]
     rule = 'must be a number'
     if share(lambda text: cells.number(text) is not None) > _MOSTLY:
-      tip = 'missing=mean fills in cells that are made empty'
+      tip = f'{_FILLS_IN} cells that are made empty'
       shown = errors.listed(list(map(repr, others)))
       rule += f' and is one except for {shown}; it must be'
     elif share(cells.date) > _MOSTLY:
@@ -339,6 +362,9 @@ class _Rows:
       tip = f'drop_columns={shlex.quote(name)} leaves it out: all rows differ'
     else:
       tip = 'categories=one_hot makes numbers of texts'
+    has_gaps = any(t.lower() in cells.MISSING for t in encoded.distinct)
+    if has_gaps and not self._reading.missing and _FILLS_IN not in tip:
+      tip += f', and --{self._reading.task}_{_FILLS_IN} what is missing'
     self._refuse(name, rule, column, start, row, tip)
 
   def _shown(self, name: str) -> str:

@@ -222,7 +222,8 @@ def test_new_clients_are_predicted_in_a_folder_of_their_own(
     assert predict.main([
         'predict', f'--run={run}', f'--data_dir={tmp_path}/{name}.csv'
     ]) == 0
-  error = capsys.readouterr().err
+  said, error = capsys.readouterr()
+  assert '1 prediction is in ' in said and '3 predictions are in ' in said
   assert "'bob' (32) and 'Bob' (1)" in error
   assert (
       'never trained (Bob, zoe) get the model that fedavg_finetuned gives a'

@@ -314,7 +314,7 @@ def test_training_that_made_it_worse_is_said(hearts, tmp_path, capsys):
 def test_divergence_of_raw_features_names_the_flag(hearts, tmp_path, capsys):
   argv = [
       '--algo=fedavg', f'--data_dir={hearts}', '--rounds=9',
-      '--csv_kind=regression',
+      '--csv_kind=regression', '--fedavg_learning_rate=100',
   ]
   assert _train(tmp_path, *argv, '--nostandardize') == 1
   error = capsys.readouterr().err

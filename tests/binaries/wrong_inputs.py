@@ -442,7 +442,7 @@ AFTER = {
     ),
     'predict_of_nothing': (
         'predict --run={f}/exported --data_dir={f}/none.csv',
-        '`--data_dir` must name a .csv, .parquet, .tfrecord or',
+        '`--data_dir` must exist, found',
     ),
     'predict_by_a_stranger': (
         'predict --run={f}/exported --data_dir={f}/good.npz --client=zoe',

@@ -208,8 +208,16 @@ def test_parquet_targets_and_classes(tmp_path):
 
 
 _BAD = [
-    ('', 'must have the columns client, y and features, found no client'),
-    ('client,a\n1,2\n', 'found no y among client, a'),
+    (
+        '', 'must have the columns client, y and features, found no client among'
+        ' none. Tip: --csv_client_column names another column.$',
+    ),
+    (
+        'client,a\n1,2\n',
+        'no y among client, a. Tip: --csv_label_column names another column.$',
+    ),
+    ('a,b,c,d,e,f,g,h,i\n', 'among a, b, c, d, e, f, g, h and 1 other. Tip'),
+    ('a,b,c,d,e,f,g,h,i,j\n', 'among a, b, c, d, e, f, g, h and 2 others. Tip'),
     ('client,y,split\n1,2,test\n', 'at least one column of features'),
     ('client,y,a,a\n1,2,3,4\n', 'must name every column once'),
     ('client,y,a\n', 'at least one example, found none'),
@@ -231,7 +239,11 @@ _BAD = [
         r'3 values in every line, found 4 in line 5 \(client 7\)',
     ),
     ('a,y,client\n1\n', r'found 1 in line 2 \(client unknown\)'),
-    ('client,y,a\n,0,2\n', 'must name the client .* none in line 2'),
+    (
+        'client,y,a\n,0,2\n', 'must name the client .* none in line 2. Tip: give'
+        ' them a client, or remove these lines.$',
+    ),
+    ('client,y,a\n,0,2\nk,0,2\n,0,2\n,0,2\n', 'none in line 2 and 2 others.'),
     ('client,y,a\nk,0,2\n"a\tb",0,2\n', 'names of clients must'),
     (
         'client,y,a\nbob,0,two\n',
@@ -291,6 +303,33 @@ def test_raises_on_bad_examples_and_names_the_line(tmp_path, text, message):
   family = tasks.get('csv')
   with pytest.raises(errors.DataError, match=message):
     family.build(tasks.TaskRequest(data_dir=path), family.options())
+
+
+def test_what_needs_another_flag_is_said_at_once(tmp_path):
+  """Two columns that need the same flag, once."""
+  path = _csv(tmp_path, (
+      'client,y,town,day,a,b,street\n'
+      'k,0,rome,2024-01-31,1,,x\nk,1,oslo,2024-02-29,,2,y\n'
+  ))
+  with pytest.raises(errors.DataError) as info:
+    _read(path)
+  assert str(info.value) == (
+      f"{path}: town must be a number in every line, found 'rome' at client k in"
+      " line 2. Tip: --csv_categories=one_hot makes numbers of texts. Also: day"
+      " must be a number in every line, found '2024-01-31' at client k in line 2."
+      " Tip: --csv_dates=day makes year, month, weekday and days of dates. Also:"
+      " a must be a number in every line, found '' at client k in line 3. Tip:"
+      " --csv_missing=mean fills in what is missing."
+  )
+
+
+@pytest.mark.parametrize('missing, fills', [
+    (False, ', and --csv_missing=mean fills in what is missing'), (True, ''),
+])
+def test_gaps_among_texts_are_said_with_them(tmp_path, missing, fills):
+  path = _csv(tmp_path, 'client,y,town\nk,0,rome\nk,1,\n')
+  with pytest.raises(errors.DataError, match=f'numbers of texts{fills}.$'):
+    _read(path, readings.Reading('csv', missing=missing))
 
 
 def test_raises_on_texts_that_are_no_categories(tmp_path, monkeypatch):

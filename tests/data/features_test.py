@@ -150,6 +150,8 @@ def test_json_keeps_every_bit():
 
 @pytest.mark.parametrize('columns, message', [
     ([Column('b')], "found no 'a' among b"),
+    ([Column('A')], "found no 'a' among A. Tip: rename 'A'.$"),
+    ([*map(Column, 'bcdefghij')], 'among b, c, d, e, f, g, h, i and 1 other.$'),
     (
         [Column('a', ('x',)), Column('color', ('red',))],
         "Column 'a' must hold numbers as in the training data, found texts",
@@ -164,3 +166,10 @@ def test_raises_on_tables_of_another_form(columns, message):
   fitted = features.fit([np.array([[1, 0], [3, 1]], np.float32)], recipe)
   with pytest.raises(errors.DataError, match=message):
     fitted.apply(np.zeros([1, len(columns)], np.float32), columns)
+
+
+def test_no_feature_is_to_be_renamed():
+  columns = _recipe('x25', 'x5').columns
+  fitted = features.fit([np.zeros([2, 2])], _recipe('x25', 'x5'))
+  with pytest.raises(errors.DataError, match="found no 'x5' among x25.$"):
+    fitted.apply(np.zeros([1, 1], np.float32), columns[:1])

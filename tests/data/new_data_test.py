@@ -94,6 +94,29 @@ def test_without_a_rule_gaps_are_refused(tmp_path):
     _read(tmp_path, 'ann,', fitted=fitted, header='client,age')
 
 
+def test_no_column_of_the_model_is_to_be_renamed(tmp_path):
+  names = [f'x{number}' for number in (*range(12), 25)]
+  fitted = features.Features(tuple(
+      features.Feature(name, 0.0, 1.0, False) for name in names
+  ), True)
+  names.remove('x5')
+  for other, tip in ('z', ''), ('X5', " Tip: rename 'X5'."):
+    with pytest.raises(errors.DataError) as info:
+      _read(tmp_path, fitted=fitted, header=','.join(['client', *names, other]))
+    assert str(info.value).endswith(
+        "found no 'x5' among client, x0, x1, x2, x3, x4, x6, x7 and 6 others."
+        + tip
+    )
+
+
+@pytest.mark.parametrize('name, found', [
+    ('none.csv', 'exist, found .*none.csv'), ('', 'name a .* or the folder'),
+])
+def test_data_that_are_not_there_are_refused(tmp_path, name, found):
+  with pytest.raises(errors.DataError, match=f'`data_dir` must {found}'):
+    new_data.read(name and str(tmp_path / name), _FITTED, [5])
+
+
 def test_dates_are_made_as_in_training(tmp_path):
   fitted = features.Features(
       (features.Feature('day month', 6.0, 1.0, False),), True,

@@ -22,4 +22,6 @@ def test_who_holds_more_than_a_model_says_so(holds, tmp_path, capsys):
       files={'a': 'a'}, task=task,
   )
   assert exports.read_record(str(tmp_path))['holds'] == holds
-  assert (f'They hold {holds}:' in capsys.readouterr().out) == bool(holds)
+  said = capsys.readouterr().out
+  assert said.startswith('Exported 1 client model to ')
+  assert (f'They hold {holds}:' in said) == bool(holds)

@@ -18,7 +18,6 @@ from tff_pers.data import errors
 from tff_pers.data import features
 from tff_pers.data import growing
 from tff_pers.data import readings
-from tff_pers.data import table_remarks
 from tff_pers.data import tables
 
 # More distinct texts are probably names, dates or notes, not categories.
@@ -30,6 +29,7 @@ _FEWEST = 20
 # Share of a column's spread that rounding to float32 may lose.
 _ROUNDED = 1e-4
 _PARTS_OF_DATES = 'makes year, month, weekday and days of dates'
+_FILLS_IN = 'missing=mean fills in'
 _MEND = ' Tip: correct these cells, or empty them for --{}_missing=mean.'
 
 
@@ -112,27 +112,49 @@ class _Rows:
     if 'y' in self._at:
       self._add_y(batch[self._at['y']], start)
     x = self._x.extend(len(batch[0]))
-    found, at = set(), 0
+    found, at, refused = set(), 0, []
     for name in self._columns:
       column = batch[self._at[name]]
-      if name in self._reading.date_columns:
-        parts = len(cells.DATE_PARTS)
-        x[:, at:at + parts] = self._dates(name, column, start)
-        at += parts
+      width = len(self._reading.outputs(name))
+      try:
+        values = self._values(name, column, start)
+      except errors.DataError as error:
+        refused.append(str(error))
         continue
-      self._check_type(name, column)
-      if name in self._categories:
-        x[:, at] = self._category(name, column, start)
+      if values is None:
+        found.add(name)
       else:
-        values, text = cells.numbers(column)
-        if text is not None and not self._reading.texts:
-          self._refuse_text(name, column, start, text)
-        elif text is not None:
-          found.add(name)
-        else:
-          x[:, at] = self._numbers(name, column, values, start)
-      at += 1
+        x[:, at:at + width] = values.reshape(-1, width)
+      at += width
+    if refused:
+      raise errors.DataError(self._at_once(refused))
     return found
+
+  def _at_once(self, refused: Sequence[str]) -> str:
+    """Returns the first sentence for each flag, so that one run names all."""
+    kinds: dict[str, str] = {}
+    for sentence in refused:
+      tip = sentence.partition(' Tip: ')[2]
+      kinds.setdefault(tip.partition('=')[0], sentence)
+    first, *more = kinds.values()
+    where = f'{self._file.path}: '
+    return ' Also: '.join([first, *(s.removeprefix(where) for s in more)])
+
+  def _values(
+      self, name: str, column: pa.Array, start: int
+  ) -> Optional[np.ndarray]:
+    """Returns a column as floats; None if it unexpectedly holds texts."""
+    if name in self._reading.date_columns:
+      return self._dates(name, column, start)
+    self._check_type(name, column)
+    if name in self._categories:
+      return self._category(name, column, start)
+    values, text = cells.numbers(column)
+    if text is None:
+      return self._numbers(name, column, values, start)
+    if not self._reading.texts:
+      self._refuse_text(name, column, start, text)
+    return None
 
   def _dates(self, name: str, column: pa.Array, start: int) -> np.ndarray:
     """Returns the parts of dates, float64[n, 4]."""
@@ -215,7 +237,7 @@ class _Rows:
       is_text = np.array(known, bool)[codes[there].astype(int)]
       if len(there) and np.mean(is_text) < 1 - _MOSTLY:
         first = there[int(is_text.argmax())]
-        others = table_remarks.listed([
+        others = errors.listed([
             repr(t) for t, is_text in zip(column.categories, known) if is_text
         ])
         raise errors.DataError(
@@ -248,9 +270,16 @@ class _Rows:
       return
     row = self._codes['client'].find('')
     if row is not None:
+      # The rest of the file too, so that the number is that of all such rows.
+      every = growing.Codes(self._file.num_rows)
+      for batch in self._file.batches():
+        every.add(self._texts(batch, 'client'))
+      count = np.count_nonzero(every.codes == every.distinct.index(''))
       raise errors.DataError(
           f'{self._file.path} must name the client in every'
-          f' {self._file.unit}, found none in {self._file.position(row)}.'
+          f' {self._file.unit}, found none in {self._file.position(row)}'
+          f'{errors.others(count - 1)}. Tip: give them a client, or remove'
+          f' these {self._file.unit}s.'
       )
 
   def _add_y(self, column: pa.Array, start: int) -> None:
@@ -296,7 +325,7 @@ class _Rows:
       rule = 'a text' if name in self._categories else 'a number'
       self._refuse(
           name, f'must be {rule}', column, start, int(missing.argmax()),
-          'missing=mean fills in what is missing',
+          f'{_FILLS_IN} what is missing',
       )
 
   def _refuse(
@@ -324,8 +353,8 @@ class _Rows:
     others = [t for t in encoded.distinct if cells.number(t) is None]
     rule = 'must be a number'
     if share(lambda text: cells.number(text) is not None) > _MOSTLY:
-      tip = 'missing=mean fills in cells that are made empty'
-      shown = table_remarks.listed(list(map(repr, others)))
+      tip = f'{_FILLS_IN} cells that are made empty'
+      shown = errors.listed(list(map(repr, others)))
       rule += f' and is one except for {shown}; it must be'
     elif share(cells.date) > _MOSTLY:
       tip = f'dates={shlex.quote(name)} {_PARTS_OF_DATES}'
@@ -333,6 +362,9 @@ class _Rows:
       tip = f'drop_columns={shlex.quote(name)} leaves it out: all rows differ'
     else:
       tip = 'categories=one_hot makes numbers of texts'
+    has_gaps = any(t.lower() in cells.MISSING for t in encoded.distinct)
+    if has_gaps and not self._reading.missing and _FILLS_IN not in tip:
+      tip += f', and --{self._reading.task}_{_FILLS_IN} what is missing'
     self._refuse(name, rule, column, start, row, tip)
 
   def _shown(self, name: str) -> str:

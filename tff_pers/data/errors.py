@@ -3,6 +3,9 @@
 import difflib
 from typing import Optional, Sequence
 
+# Maximum number of names that a sentence lists.
+_LISTED = 8
+
 
 class DataError(ValueError):
   """Data cannot be used; the message names the file, the client, the rule."""
@@ -12,6 +15,16 @@ def first_line(error: Exception) -> str:
   """Returns the first line of a library's message, to quote in a sentence."""
   text = str(error).strip() or type(error).__name__
   return text.splitlines()[0].rstrip('.')
+
+
+def listed(texts: Sequence[str]) -> str:
+  """Returns the first texts with commas, and the number of others."""
+  return ', '.join(texts[:_LISTED]) + others(len(texts) - _LISTED)
+
+
+def others(number: int) -> str:
+  """Returns the end of a list that is cut, ` and 2 others`, or ''."""
+  return f' and {number} other{"s"[:number != 1]}' if number > 0 else ''
 
 
 def nearest(name: str, names: Sequence[str]) -> Optional[str]:

@@ -307,10 +307,10 @@ def _places(names: Sequence[str], columns: Sequence[Column]) -> list[int]:
   known = {column.name: place for place, column in enumerate(columns)}
   for name in names:
     if name not in known:
-      near = errors.nearest(name, list(known))
+      near = errors.nearest(name, [n for n in known if n not in names])
       raise errors.DataError(
           'A table must have the columns of the training data, found no'
-          f' {name!r} among {", ".join(list(known)[:8])}.'
+          f' {name!r} among {errors.listed(list(known))}.'
           + (f' Tip: rename {near!r}.' if near else '')
       )
   return [known[name] for name in names]

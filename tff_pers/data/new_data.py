@@ -18,11 +18,8 @@ from tff_pers.data import errors
 from tff_pers.data import features as features_lib
 from tff_pers.data import image_folders
 from tff_pers.data import readings
-from tff_pers.data import table_remarks
 from tff_pers.data import tables
 
-# Maximum number of texts of a column that a sentence names.
-_NAMED = 8
 # Distance of a mean from training's that is reported, in deviations.
 _MOVED = 5
 
@@ -107,7 +104,7 @@ def labels(
   if unknown:
     near = errors.nearest(unknown[0], classes)
     raise errors.DataError(
-        f'{where} must be one of {", ".join(classes[:8])}, the classes of the'
+        f'{where} must be one of {errors.listed(classes)}, the classes of the'
         f' training data, found {unknown[0]!r}.'
         + (f' Tip: {near!r}.' if near else '')
     )
@@ -124,7 +121,7 @@ def _numbered(table: tables.Table, classes, where: str) -> np.ndarray:
   if unknown.any():
     row = int(unknown.argmax())
     raise errors.DataError(
-        f'{where} must be one of {", ".join(f"{n:g}" for n in known[:_NAMED])},'
+        f'{where} must be one of {errors.listed([f"{n:g}" for n in known])},'
         f' the classes of the training data, found {y[row]:g} in'
         f' {table.place(row)}.'
     )
@@ -157,14 +154,14 @@ def _remarks(
     remarks += _unknown_texts(table, feature, column.categories, own)
   if gaps:
     remarks.append(
-        f'{table.path} has no value in {table_remarks.listed(gaps)}, where the'
+        f'{table.path} has no value in {errors.listed(gaps)}, where the'
         ' training data had all values. The model uses the training mean there.'
     )
   if moved:
     remarks.append(
         f'{table.path} is far from the training data: the mean moved by more'
         f' than {_MOVED} of their standard deviations,'
-        f' {table_remarks.listed(moved)}. Are units and columns the same?'
+        f' {errors.listed(moved)}. Are units and columns the same?'
     )
   return tuple(remarks)
 
@@ -182,7 +179,7 @@ def _unknown_texts(table, feature, texts, codes: np.ndarray) -> list[str]:
     return []
   return [
       f'{table.path}, column {feature.name} holds what the training data'
-      f' lacked: {table_remarks.listed(found)}. The model uses zeros there.'
+      f' lacked: {errors.listed(found)}. The model uses zeros there.'
   ]
 
 
@@ -195,18 +192,20 @@ def _kind(path: str) -> str:
 
   A file with any other name has separated values; folders hold images.
   """
+  if path and not os.path.exists(path):
+    raise errors.DataError(f'`data_dir` must exist, found {path!r}.')
   names, kinds = [path], set()
   if os.path.isdir(path):
     names = sorted(os.listdir(path))
     if any(os.path.isdir(os.path.join(path, name)) for name in names):
       kinds = {'images'}
-  elif os.path.exists(path):
+  elif path:
     kinds = {'csv'}
   kinds = {
       kind for kind, ends in tables.EXTENSIONS.items()
       if any(name.endswith(ends) for name in names)
   } or kinds
-  if len(kinds) != 1 or not os.path.exists(path):
+  if len(kinds) != 1:
     raise errors.DataError(
         '`data_dir` must name a .csv, .parquet, .tfrecord or .npz file or the'
         f' folder of one, found {path!r}.'
@@ -234,7 +233,7 @@ def _of_columns(path: str, kind: str, fitted, needs) -> tables.Table:
   if 'y' in needs and label not in file.names:
     raise errors.DataError(
         f'{path} must have the column {label} to be tested on, found none among'
-        f' {", ".join(file.names[:_NAMED])}. Tip: binaries.predict takes rows'
+        f' {errors.listed(file.names)}. Tip: binaries.predict takes rows'
         ' without it.'
     )
   try:

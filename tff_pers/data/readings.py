@@ -101,7 +101,7 @@ class Reading(NamedTuple):
         near = errors.nearest(column, known)
         raise errors.DataError(
             f'{file.path} must have the column of --{self.task}_{flag}, found'
-            f' no {column!r} among {", ".join(known[:8])}.'
+            f' no {column!r} among {errors.listed(known)}.'
             + (f' Tip: {near!r}.' if near else '')
         )
 
@@ -125,7 +125,7 @@ def features(
       raise errors.DataError(
           f'{path} must have the columns client, y and features, found no'
           f' {reading.columns.get(required, required)} among'
-          f' {", ".join(file.names[:8]) or "none"}.'
+          f' {errors.listed(file.names) or "none"}.'
           + _tip_for(required, file.names, reading.task)
       )
   for number, name in enumerate(names, start=1):
@@ -154,11 +154,15 @@ def features(
   ]
   if reading.only is not None:
     made = {made for name in found for made in reading.outputs(name)}
+    unused = [
+        column for column, name in zip(file.names, names)
+        if name not in (None, *found, *tables.REQUIRED, *tables.OPTIONAL)
+    ]
     for name in sorted(reading.only - made):
-      near = errors.nearest(name, file.names)
+      near = errors.nearest(name, unused)
       raise errors.DataError(
           f'{path} must have the columns of the training data, found no'
-          f' {name!r} among {", ".join(file.names[:8])}.'
+          f' {name!r} among {errors.listed(file.names)}.'
           + (f' Tip: rename {near!r}.' if near else '')
       )
   if not found and reading.only is None:
@@ -170,12 +174,12 @@ def features(
 
 
 def _tip_for(required: str, names: Sequence[str], task: str) -> str:
-  """Returns a tip naming a column that may be the one of clients, or y."""
+  """Returns a tip with the flag, and a column that may be the one meant."""
   keys = {''.join(filter(str.isalnum, n.casefold())): n for n in names[::-1]}
   for key in (required, *_OTHERWISE[required]):
     if key in keys:
       return f' Tip: --{task}_{_FLAGS[required]}={keys[key]!r}.'
-  return ''
+  return f' Tip: --{task}_{_FLAGS[required]} names another column.'
 
 
 def _is_unnamed(name: str) -> bool:

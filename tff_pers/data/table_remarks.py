@@ -11,11 +11,10 @@ import unicodedata
 import numpy as np
 
 from tff_pers.data import client_names
+from tff_pers.data import errors
 from tff_pers.data import tables
 
 _NAMED_COLUMNS = ('csv', 'parquet', 'tfrecord')
-# Maximum number of columns and texts that a sentence names.
-_NAMED = 8
 # With fewer rows, whole numbers may all differ by chance.
 _FEWEST = 20
 # Numbers of distinct whole numbers that suggest codes; two are zeros and ones.
@@ -65,12 +64,12 @@ def find(table: tables.Table, task: str) -> list[str]:
     )
   if identifiers:
     found.append(
-        f'{listed(identifiers)} differ in every row, as identifiers do; to'
-        f' leave them out: --{task}_drop_columns={_quoted(identifiers)}.'
+        f'{errors.listed(identifiers)} differ in every row, as identifiers do;'
+        f' to leave them out: --{task}_drop_columns={_quoted(identifiers)}.'
     )
   if codes:
     found.append(
-        f'{listed(codes)} hold few whole numbers; if they are codes:'
+        f'{errors.listed(codes)} hold few whole numbers; if they are codes:'
         f' --{task}_categorical={_quoted(codes)}.'
     )
   return list(filter(None, found))
@@ -94,19 +93,13 @@ def spelled_alike(
     return ''
   return (
       f'{what} that differ only in capitals or spaces count as different, with'
-      f' these numbers of rows: {listed(alike)}.'
+      f' these numbers of rows: {errors.listed(alike)}.'
   )
 
 
 def spelling_key(name: str) -> str:
   """Returns a key shared by names that differ in capitals and spaces."""
   return ' '.join(unicodedata.normalize('NFKC', name).casefold().split())
-
-
-def listed(texts: Sequence[str]) -> str:
-  """Returns the first texts with commas, and the number of others."""
-  more = len(texts) - _NAMED
-  return ', '.join(texts[:_NAMED]) + (f' and {more} others' if more > 0 else '')
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -159,7 +159,10 @@ def write_models(
       os.path.join(folder, RECORD),
       json.dumps(record, indent=2, ensure_ascii=False),
   )
-  print(f'Exported {len(weights)} client models to {folder} ({kind}).')
+  number = len(weights)
+  print(
+      f'Exported {number} client model{"s"[:number != 1]} to {folder} ({kind}).'
+  )
   if model.holds:
     print(f'They hold {model.holds}: give them only to who may see these.')
 

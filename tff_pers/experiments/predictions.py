@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers.core import structures
+from tff_pers.data import errors
 from tff_pers.data import named_arrays
 from tff_pers.data import new_data
-from tff_pers.data import table_remarks
 from tff_pers.data import tables
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
@@ -72,7 +72,9 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     _write(path, examples, owners, known, folder, record)
   if top:
     resume_flags.write(os.path.join(top, _RECORD), asked_for)
-  print(f'{len(owners)} predictions are in {path}.')
+  number = len(owners)
+  counted = '1 prediction is' if number == 1 else f'{number} predictions are'
+  print(f'{counted} in {path}.')
   return 0
 
 
@@ -129,7 +131,7 @@ def _with_new(
   path = os.path.join(temporary, 'new')
   export.save_model(trainer.deployed, weights, path)
   print(
-      f'Clients that never trained ({table_remarks.listed(strangers)}) get the'
+      f'Clients that never trained ({errors.listed(strangers)}) get the'
       f' model that {opened.experiment.variant} gives a client without data'
       + (
           ', which is the untrained one. Tip: choose a method with a global'
@@ -197,9 +199,9 @@ def _owners(client: str, table, known: Mapping[str, str]) -> list[str]:
     if name not in known:
       raise flags.UsageError(
           f'`--client` must be one whose model was exported'
-          f' ({", ".join(list(known)[:8])}{", ..." if len(known) > 8 else ""}),'
-          f' found {name!r}. Tip: for a new client, python -m binaries.evaluate'
-          ' with its data and --export=saved_model.'
+          f' ({errors.listed(list(known))}), found {name!r}. Tip: for a'
+          ' new client, python -m binaries.evaluate with its data and'
+          ' --export=saved_model.'
       )
   return owners
 

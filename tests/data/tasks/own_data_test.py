@@ -205,6 +205,16 @@ def test_many_whole_numbers_are_a_quantity(tmp_path):
   assert _build('npz', path).features.classes == ('a', 'b')
 
 
+@pytest.mark.parametrize('more, shown', [
+    (0, '9 clients, 18 rows (2 rows each).'),
+    (1, '9 clients, 19 rows (2 to 3 rows each).'),
+])
+def test_numbers_of_rows_of_many_clients(tmp_path, more, shown):
+  clients = [*range(9)] * 2 + [0] * more
+  text = ''.join(f'k{k},{row % 2},{row}\n' for row, k in enumerate(clients))
+  assert shown in _build('csv', _csv(tmp_path, 'client,y,a\n' + text)).about
+
+
 def test_clients_with_too_few_rows_are_left_out_and_counted(tmp_path):
   text = 'client,y,a,split\n' + ''.join(
       f'{client},{row % 2},{row},{row % 2}\n'

@@ -23,7 +23,7 @@ from tff_pers.data import task as task_lib
 from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
 
-# Maximum number of columns, classes and clients that a sentence names.
+# Maximum number of clients that a sentence names.
 _NAMED = 8
 
 
@@ -250,7 +250,7 @@ def _without_small(
         f'{table.path} must hold a client with at least {least} rows, one to'
         ' train and one to test on, found none.'
     )
-  found = table_remarks.listed([str(table.names[client]) for client in small])
+  found = errors.listed([str(table.names[client]) for client in small])
   sentence = (
       f' {_count(len(small), "client")} with fewer than {least} rows'
       f' {"is" if len(small) == 1 else "are"} left out ({found}):'
@@ -303,7 +303,7 @@ def _of_y(
   if num_classes:
     labels = classes or tuple(map(str, range(num_classes)))
     counts = np.bincount(y, minlength=num_classes).tolist()
-    shown = table_remarks.listed(
+    shown = errors.listed(
         [f'{label}: {n}' for label, n in zip(labels, counts)]
     )
     tip = ''
@@ -324,9 +324,10 @@ def _of_clients(client: np.ndarray, names: np.ndarray) -> str:
   """Returns a sentence about the clients' numbers of rows."""
   counts = np.bincount(client, minlength=len(names)).tolist()
   if len(counts) > _NAMED:
-    shown = f'{min(counts)} to {max(counts)} rows each'
+    least, most = min(counts), max(counts)
+    shown = f'{least} to ' * (least < most) + f'{_count(most, "row")} each'
   else:
-    shown = table_remarks.listed(
+    shown = errors.listed(
         [f'{name}: {n}' for name, n in zip(names, counts)]
     )
   clients, rows = _count(len(counts), 'client'), _count(len(client), 'row')
@@ -349,9 +350,9 @@ def _of_columns(table: tables.Table) -> str:
   ]
   return (
       f'{_count(width, "feature")}:'
-      f' {table_remarks.listed([column.name for column in table.columns])}'
-      + (f'; different texts: {table_remarks.listed(texts)}' if texts else '')
-      + (f'; no value: {table_remarks.listed(gaps)}' if gaps else '') + '.'
+      f' {errors.listed([column.name for column in table.columns])}'
+      + (f'; different texts: {errors.listed(texts)}' if texts else '')
+      + (f'; no value: {errors.listed(gaps)}' if gaps else '') + '.'
   )
 
 

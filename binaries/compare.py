@@ -14,6 +14,7 @@ from typing import Any, Sequence
 
 from tff_pers.evaluation import plots
 from tff_pers.experiments import flags
+from tff_pers.experiments import outputs
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import timing
 
@@ -66,7 +67,7 @@ def _compare(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     )
     text = sweep_lib.write(sweep.folder, runs)
     text += timing.write(sweep.folder, runs, targets)
-  print(f'{text}\nResults are in {sweep.folder}.')
+  print(f'{text}\n{outputs.where(sweep.folder)}')
   return int(None in runs.values())
 
 

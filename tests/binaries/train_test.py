@@ -103,7 +103,7 @@ def test_two_rounds_write_all_results(tmp_path, capsys):
   assert any(name.startswith('events.out') for name in os.listdir(folder))
   out = capsys.readouterr().out
   assert '| accuracy ' in out and 'of held-out clients' in out
-  assert f'Results are in {folder}.' in out
+  assert f'Results are in {folder}. One page of them: python -m' in out
 
 
 @pytest.mark.slow

@@ -407,7 +407,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   sentence = outputs.rarity_sentence(top)
   if sentence:
     print(sentence)
-  print(f'Results are in {top}.')
+  print(f'Results are in {top}: clients.csv has a row for each client.')
   return 0
 
 

@@ -1,6 +1,7 @@
 """Writes the results of a run: rows per client, tables, summaries."""
 
 import math
+import shlex
 from typing import Any, Iterable, Mapping, Optional, Sequence
 
 import numpy as np
@@ -17,6 +18,14 @@ from tff_pers.models import functional
 from tff_pers.models import split_hyperparameters
 from tff_pers.simulation import program
 from tff_pers import tff
+
+
+def where(folder: str) -> str:
+  """Returns where the results of runs are, and the command that shows them."""
+  return (
+      f'Results are in {folder}. One page of them: python -m binaries.report'
+      f' --runs={shlex.quote(folder)}'
+  )
 
 
 def final_table(clients: Mapping[str, np.ndarray]) -> str:

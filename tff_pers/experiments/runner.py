@@ -229,7 +229,7 @@ def execute(
       if sentence:
         print(f'{experiment.variant}: {sentence}')
     if not quiet:
-      print(f'Results are in {folder}.')
+      print(outputs.where(folder))
 
 
 @contextlib.contextmanager

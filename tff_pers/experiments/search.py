@@ -11,6 +11,7 @@ from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.experiments import budgets
 from tff_pers.experiments import flags
+from tff_pers.experiments import outputs
 from tff_pers.experiments import resume_flags
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import variant_search
@@ -139,5 +140,5 @@ def _write(
       *comparison.more_columns(runs),
   ]
   text = sweep_lib.write(request.top, runs, columns, rows)
-  print(f'\n{text}\nResults are in {request.top}.')
+  print(f'\n{text}\n{outputs.where(request.top)}')
   return int(None in runs.values())

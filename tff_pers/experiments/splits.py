@@ -12,6 +12,7 @@ from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import split_plots
 from tff_pers.experiments import flags
+from tff_pers.experiments import outputs
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.models import split_hyperparameters
 
@@ -80,4 +81,4 @@ def _write(top: str, rows) -> None:
   text = results.markdown(split_plots.COLUMNS, rows)
   files.write_text(os.path.join(top, 'splits.md'), text + '\n')
   split_plots.plot(rows, top)
-  print(f'{text}\nResults are in {top}.')
+  print(f'{text}\n{outputs.where(top)}')

@@ -13,6 +13,7 @@ from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import tuning
 from tff_pers.experiments import flags
+from tff_pers.experiments import outputs
 from tff_pers.experiments import processes
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import timing
@@ -60,7 +61,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     has_new = given.get('holdout_clients', 0) > 0
     text = _write(sweep.folder, grids, choices, runs, has_new)
     text += timing.write(sweep.folder, runs, targets)
-  print(f'{text}\nResults are in {sweep.folder}.')
+  print(f'{text}\n{outputs.where(sweep.folder)}')
   return int(None in runs.values())
 
 

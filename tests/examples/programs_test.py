@@ -8,6 +8,7 @@ import ast
 import pathlib
 import runpy
 
+import psutil
 import pytest
 import tensorflow_federated as tff
 
@@ -53,7 +54,13 @@ def test_runs_on_tffs_own_contexts(path, monkeypatch):
   # TFF would look for its worker by that proxy.
   monkeypatch.delenv('https_proxy', raising=False)
   monkeypatch.setattr(runtime, 'use', _use_stock)
-  _run(path)
+  before = set(psutil.Process().children())
+  try:
+    _run(path)
+  finally:
+    # TFF leaves its worker running when the interpreter exits.
+    for child in set(psutil.Process().children()) - before:
+      child.kill()
 
 
 @pytest.mark.slow

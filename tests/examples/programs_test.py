@@ -17,8 +17,6 @@ from tff_pers.runtime import context
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = sorted((ROOT / 'examples' / 'programs').glob('*.py'))
-
-
 TRANSFORMER = ROOT / 'examples' / 'lora_transformer.py'
 
 
@@ -30,7 +28,9 @@ def _run(path):
   runpy.run_path(str(path), run_name='__main__')
 
 
-@pytest.mark.parametrize('path', PROGRAMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    'path', [*PROGRAMS, TRANSFORMER], ids=lambda path: path.stem
+)
 def test_runs(path):
   _run(path)
 
@@ -61,11 +61,6 @@ def test_runs_on_tffs_own_contexts(path, monkeypatch):
     # TFF leaves its worker running when the interpreter exits.
     for child in set(psutil.Process().children()) - before:
       child.kill()
-
-
-@pytest.mark.slow
-def test_the_transformer_runs():
-  _run(TRANSFORMER)
 
 
 @pytest.mark.parametrize('path', PROGRAMS, ids=lambda path: path.stem)

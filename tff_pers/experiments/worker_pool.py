@@ -45,14 +45,15 @@ class WorkerPool:
   """Runs tasks in processes; with one worker, in this process."""
 
   def __init__(self, workers: int):
-    """Starts the workers.
+    """Forks the workers; those that are not forked start with their tasks.
 
     Args:
       workers: Number of parallel tasks. Each worker gets its own cores.
     """
     self._pool = None
     if workers > 1:
-      context = multiprocessing.get_context('fork' if _can_fork() else 'spawn')
+      method = 'fork' if _can_fork() else 'spawn'
+      context = multiprocessing.get_context(method)
       shares = context.SimpleQueue()  # Unlike `Queue`, it starts no thread.
       cores = sorted(os.sched_getaffinity(0))
       for worker in range(workers):
@@ -60,8 +61,8 @@ class WorkerPool:
       self._pool = futures.ProcessPoolExecutor(
           workers, context, _start, (shares, os.getpid(), quiet.is_begun())
       )
-      # All forks are here, before anybody starts a thread.
-      self._pool.submit(os.getpid).result()
+      if method == 'fork':  # All of them here, before anybody starts a thread.
+        self._pool.submit(os.getpid).result()
 
   def map(
       self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]]

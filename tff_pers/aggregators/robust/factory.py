@@ -1,7 +1,6 @@
 """Robust rules as TFF factories that collect and combine messages."""
 
 import collections
-import re
 from typing import Union
 
 import numpy as np
@@ -73,13 +72,9 @@ class RobustFactory(tff.aggregators.WeightedAggregationFactory):
     self._rule = rule
     if rule.f == rules.NOT_GIVEN and rule.needs_f:
       text = naming.as_text(rule)
-      # Behind the first name, before its other options.
-      tip = re.sub(r'^(\w+)(\[?)', lambda m: m[1] + (
-          '[f=1,' if m[2] else '[f=1]'
-      ), text)
       raise ValueError(
           f'`aggregator` {text} must be told how many clients it assumes to be'
-          f' Byzantine, found no f. Tip: {tip}.'
+          f' Byzantine, found no f. Tip: {naming.with_num_byzantine(text, 1)}.'
       )
 
   def create(

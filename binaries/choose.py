@@ -28,7 +28,8 @@ recommended one on the same clients, and shows which clients a method hurts and
 what it costs. Only validation data decide; among methods that they cannot tell
 apart, the first in --algos is recommended, so list simple methods first. A
 short --budget reduces first the seeds, then the methods; --trials replaces it
-by a number of trials per method. After a kill, rerun the command to resume."""
+by a number of trials per method. After a kill, or with a larger --budget, rerun
+the command to resume."""
 
 _DEFAULTS: dict[str, Any] = dict(
     seeds='0,1,2', jobs=0, validation_fraction=0.2,
@@ -66,10 +67,7 @@ def flag_table() -> dict[str, flags.Flag]:
           ' repeated, one seed each (more than --seeds adds seeds); above 1,'
           ' intervals include the noise of splitting.', minimum=1,
       ),
-      flags.own_flag(
-          'jobs', _DEFAULTS['jobs'], 'Methods in parallel; 0: min(cores, 2).',
-          minimum=0,
-      ),
+      sweep_lib.jobs_flag(_DEFAULTS['jobs']),
       sweep_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),
   )

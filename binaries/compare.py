@@ -44,10 +44,7 @@ def flag_table() -> dict[str, flags.Flag]:
       flags.own_flag('algos', DEFAULT_ALGOS, 'Variants to compare.'),
       flags.own_flag('seeds', '0', 'Seeds of the runs, such as 0,1,2.'),
       timing.targets_flag(),
-      flags.own_flag(
-          'jobs', 1, 'Number of parallel runs, each in its own process; 0:'
-          ' min(cores, 2).', minimum=0,
-      ),
+      sweep_lib.jobs_flag(1),
       without=('seed',),
   )
 

@@ -40,7 +40,7 @@ runs.csv, summary.csv, summary.md, tiers.csv and the plots of compare."""
 
 _DEFAULTS: dict[str, Any] = dict(
     algos='fedavg,fedavg_finetuned,local_only', seeds='0',
-    grid='learning_rate:0.03,0.1,0.3', extensions=3,
+    grid='learning_rate:0.03,0.1,0.3', extensions=3, jobs=1,
     validation_fraction=0.2,
 )
 
@@ -71,6 +71,7 @@ def flag_table() -> dict[str, flags.Flag]:
           'Seeds of the runs, such as 0,1,2; values are chosen on the first.',
       ),
       timing.targets_flag(),
+      sweep.jobs_flag(_DEFAULTS['jobs']),
       sweep.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),
   )

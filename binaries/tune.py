@@ -63,10 +63,7 @@ def flag_table() -> dict[str, flags.Flag]:
           'seeds', _DEFAULTS['seeds'],
           'Seeds of the final runs, such as 0,1,2; trials use the first.',
       ),
-      flags.own_flag(
-          'jobs', _DEFAULTS['jobs'], 'Variants in parallel; 0: min(cores, 2).',
-          minimum=0,
-      ),
+      sweep_lib.jobs_flag(_DEFAULTS['jobs']),
       sweep_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),
   )

@@ -210,6 +210,28 @@ def test_new_clients_of_a_method_without_a_global_model(tmp_path, capsys):
   )
 
 
+def test_one_file_has_clients_of_a_run_and_of_its_evaluation(folder, tmp_path):
+  """Each row is predicted by the model that its client had alone."""
+  new = _table(tmp_path / 'new.csv', ['zoe'], 30, seed=3)
+  assert _evaluate(
+      f'--run={folder}/run', f'--data_dir={new}', f'--output_dir={tmp_path}/n',
+      '--export=saved_model',
+  ) == 0
+  rows = {}
+  for run, names in [
+      ('run', ['ann']), ('evaluation', ['zoe']), ('evaluation', ['ann', 'zoe'])
+  ]:
+    data = _table(tmp_path / 'd.csv', names, 5, labels=False)
+    where = folder / 'run' if run == 'run' else tmp_path / 'n'
+    assert predict.main([
+        'predict', f'--run={where}', f'--data_dir={data}',
+        f'--output={tmp_path}/p.csv',
+    ]) == 0
+    rows[run, len(names)] = results.read_rows(str(tmp_path), 'p.csv')
+  both = rows['evaluation', 2]
+  assert both[:5] == rows['run', 1] and {r['client'] for r in both[5:]} == {'zoe'}
+
+
 def test_new_clients_are_predicted_in_a_folder_of_their_own(
     folder, tmp_path, capsys
 ):

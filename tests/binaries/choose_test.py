@@ -284,3 +284,20 @@ def test_a_choice_that_was_stopped_goes_on(share, tmp_path, monkeypatch):
   assert _choose(tmp_path / 'stopped') == 0
   assert len(training.trained) == before and clock.read_text() == seconds
   assert _table(tmp_path / 'stopped', 'choice.csv') == tables
+
+
+def test_a_larger_budget_continues_the_choice(tmp_path, monkeypatch, capsys):
+  """No round is trained twice, also of the run that had no time to end."""
+  training = fake_training.Training(monkeypatch, seconds=5.0)
+  assert _choose(tmp_path, '--budget=15s') == 1
+  assert 'which continues these runs' in capsys.readouterr().err
+  assert [row['state'] for row in _table(tmp_path, 'trials.csv')] == ['stopped']
+  assert _choose(tmp_path, '--budget=4m') == 0
+  assert len(set(training.trained)) == len(training.trained)
+  assert 180 <= training.now <= 240
+  rows = _table(tmp_path, 'trials.csv')
+  first = [row for row in rows if row['trial'] == '1']
+  assert [row['state'] for row in first] == ['complete'] * 3
+  assert len(_table(tmp_path, 'choice.csv')) == 3
+  assert _choose(tmp_path, '--budget=3m') == 2
+  assert "must be '4m'" in capsys.readouterr().err

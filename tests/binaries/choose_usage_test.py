@@ -68,8 +68,9 @@ def test_a_damaged_file_is_named(name, damage, tmp_path, monkeypatch, capsys):
 
 def _fitting(task, **given):
   request = variant_search.Request('choose', dict(given, task=task), '/x', [0])
+  first, _ = request.sweep().prepare('local_only', 0)
   # pylint: disable-next=protected-access
-  return choice._fitting(request, choice.DEFAULT_ALGOS)
+  return choice._fitting(first.task, choice.DEFAULT_ALGOS)
 
 
 def test_methods_that_do_not_fit_the_task_are_left_out():

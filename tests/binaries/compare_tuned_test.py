@@ -112,6 +112,13 @@ def test_an_interrupted_comparison_goes_on_where_it_was(
   assert not trained
 
 
+@pytest.mark.medium
+def test_parallel_trials_are_those_of_one_process(tmp_path, whole):
+  assert _tune(tmp_path, *ARGV, '--jobs=2') == 0
+  for name in ('trials.csv', 'summary.csv'):
+    assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
+
+
 def test_test_data_choose_nothing(tmp_path, monkeypatch, whole):
   """With other test labels, every score and every choice is the same."""
   build = experiment._build_task  # pylint: disable=protected-access
@@ -161,8 +168,8 @@ def _asked(monkeypatch):
   the more steps the worse, and the more models the better.
   """
   asked = []
-  def run(self, variant, seed):
-    del self
+  def run(self, variant, seed, draw=None):
+    del self, draw
     asked.append((variant, seed))
     algo, options = brackets.parse(variant)
     number = lambda name: float(options.get(name, 1))

@@ -88,10 +88,14 @@ class Space:
   defaults: Mapping[str, Any]
 
   def acting_base(self) -> dict[str, Any]:
-    """Returns the base values of the dimensions that act given the base."""
+    """Returns the base values of the dimensions that act given the base.
+
+    A base value that stands for that of another hyperparameter, such as 0 for
+    the learning rate, is given as the value that it stands for.
+    """
     specs = hp.specs(self.kind)
     return {
-        name: self.base[name] for name in self.dimensions
+        name: _meaning(specs[name], self.base) for name in self.dimensions
         if hp.acts(specs[name], self.base)
     }
 

@@ -244,7 +244,10 @@ def _of_columns(path: str, kind: str, fitted, needs) -> tables.Table:
     if not tip:
       raise
     if 'must have the columns' in sentence:
-      raise errors.DataError(sentence) from error
+      raise errors.DataError(
+          f'{sentence} Tip: binaries.predict takes rows without clients with'
+          ' --client.'
+      ) from error
     raise errors.DataError(
         f'{sentence} Tip: the training data had no such cells; correct or drop'
         ' the row.'

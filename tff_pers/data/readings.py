@@ -123,7 +123,8 @@ def features(
   for required in reading.needs:
     if required not in names:
       raise errors.DataError(
-          f'{path} must have the columns client, y and features, found no'
+          f'{path} must have the columns {", ".join(reading.needs)} and'
+          ' features, found no'
           f' {reading.columns.get(required, required)} among'
           f' {errors.listed(file.names) or "none"}.'
           + _tip_for(required, file.names, reading.task)

@@ -8,6 +8,7 @@ from typing import Any, Iterable, Optional, Sequence
 
 from tff_pers.config import methods
 from tff_pers.data import brackets
+from tff_pers.data import task as task_lib
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.evaluation.report import folder_data
@@ -33,9 +34,9 @@ _TURNS = (
 )
 BUDGET = '20m'
 _CONFIG, _CLOCK, _PLAN = 'choose.json', 'clock.json', 'plan.json'
-# A method's first run (with defaults) may start until this share of the budget
-# is spent, and then has as much time again to finish.
-_FIRST_SHARE = 0.4
+# A method's first run (with defaults) may begin until the first share of the
+# budget is spent, and must end before the second one is.
+_BEGIN_SHARE, _END_SHARE = 0.4, 0.8
 # Reserved for tables and plots.
 _PAGE_SECONDS = 10.0
 
@@ -60,20 +61,30 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
       _with_splits(sweep_lib.parse_seeds(given.pop('seeds')), given),
   )
   config = os.path.join(top, _CONFIG)
-  resume_flags.check(config, record, free=('jobs', 'output_dir'))
+  has_grown = _has_grown(config, budget)
+  resume_flags.check(
+      config, record, free=('jobs', 'output_dir', *['budget'] * has_grown)
+  )
   variants = sweep_lib.parse_variants(asked or ','.join(DEFAULT_ALGOS))
   algos = [brackets.parse(variant)[0] for variant in variants]
   experiment_lib.check_owners(given, table, algos, task)
   turns = variants
-  _check_splits(request, variants[0])
-  if not asked:
-    variants = _fitting(request, variants)
-    turns = _in_turn(variants)
   sweep = request.sweep()
+  first, _ = sweep.prepare(variants[0], request.seeds[0])
+  _check_splits(given.get('splits', 1), first.task)
+  if not asked:
+    variants = _fitting(first.task, variants)
+    turns = _in_turn(variants)
   sweep.check(itertools.product(variants, request.seeds))
   number = worker_pool.number(given['jobs'], len(variants))
   with sweep, worker_pool.WorkerPool(number) as pool:
+    if has_grown:
+      for name in (_PLAN, folder_data.CHOICE):
+        with contextlib.suppress(FileNotFoundError):
+          os.remove(os.path.join(top, name))
     resume_flags.write(config, record)
+    if first.task.about:
+      print(first.task.about)
     clock = budgets.Clock(os.path.join(top, _CLOCK))
     # A finished choice only rewrites its page, which adds no time.
     is_over = os.path.exists(os.path.join(top, folder_data.CHOICE))
@@ -97,6 +108,15 @@ def _budget(given: dict[str, Any]) -> float:
   return math.inf
 
 
+def _has_grown(config: str, budget: float) -> bool:
+  """Whether this is a choice that was started with a smaller budget."""
+  if not os.path.exists(config):
+    return False
+  saved = resume_flags.read(config)
+  before = budgets.parse(saved['budget']) if 'budget' in saved else math.inf
+  return before < budget < math.inf
+
+
 def _with_splits(
     seeds: Sequence[int], given: dict[str, Any]
 ) -> list[int]:
@@ -106,28 +126,20 @@ def _with_splits(
   return [*seeds, *itertools.islice(others, lacking)]
 
 
-def _check_splits(request: variant_search.Request, variant: str) -> None:
+def _check_splits(splits: int, task: task_lib.Task) -> None:
   """Refuses `--splits` for a table that has its own split."""
-  splits = request.given.get('splits', 1)
-  if splits == 1:
-    return
-  first, _ = request.sweep().prepare(variant, request.seeds[0])
-  if first.task.splits == 'file':
+  if splits > 1 and task.splits == 'file':
     raise flags.UsageError(
         '`--splits` must be 1 for a table with a split of its own, found'
         f' {splits}.'
     )
 
 
-def _fitting(
-    request: variant_search.Request, variants: Sequence[str]
-) -> list[str]:
+def _fitting(task: task_lib.Task, variants: Sequence[str]) -> list[str]:
   """Returns the methods whose needs the task meets."""
-  # The first method needs nothing.
-  first, _ = request.sweep().prepare(variants[0], request.seeds[0])
   return [
       variant for variant in variants
-      if not methods.missing_needs(methods.get(variant), first.task.traits)
+      if not methods.missing_needs(methods.get(variant), task.traits)
   ]
 
 
@@ -158,11 +170,17 @@ class _Choice:
         v: variant_search.VariantSearch(self._request, v) for v in variants
     }
     plan = self._plan(searches, turns)
+    first = _first_trials(searches)
     effort = self._trials or budgets.as_text(plan.seconds)
-    self._say(f'trials, {effort} for each method')
+    self._say(
+        f'trials, {effort} for each method'
+        + ', less than a run' * all(
+            trial.seconds > plan.seconds for trial in first.values()
+        ) * (not self._trials)
+    )
     self._pool.map(_run_trials, [
         (self._request, variant, self._trials, trial.seconds + plan.seconds)
-        for variant, trial in _first_trials(searches).items()
+        for variant, trial in first.items()
     ])
     candidates = {v: _candidates(search) for v, search in searches.items()}
     chosen = {v: trials[0] for v, trials in candidates.items() if trials}
@@ -177,14 +195,22 @@ class _Choice:
     path = os.path.join(self._request.top, _PLAN)
     if not os.path.exists(path):
       self._say(f'defaults of {", ".join(turns)}')
-      limit = _FIRST_SHARE * self._budget
+      begin, end = (
+          self._clock.at(share * self._budget)
+          for share in (_BEGIN_SHARE, _END_SHARE)
+      )
       self._pool.map(_run_defaults, [
-          (self._request, variant, self._clock.at(limit), limit)
-          for variant in turns
+          (self._request, variant, begin, end) for variant in turns
       ])
+      first = _first_trials(searches)
       left = self._budget - self._clock.seconds - _PAGE_SECONDS
+      # With a larger budget, a part of the search has been done.
+      left += sum(
+          trial.seconds for variant in first
+          for trial in searches[variant].study.trials()[1:]
+      ) / self._number
       plan = choice_plan.plan(
-          [trial.seconds for trial in _first_trials(searches).values()],
+          [trial.seconds for trial in first.values()],
           max(left, 0.0), self._number, len(self._request.seeds),
       )
       if self._trials:  # A number of trials needs no plan.
@@ -247,15 +273,15 @@ def _candidates(
   return [trial for trial in search.ranked() if trial.state == 'complete']
 
 
-def _run_defaults(
-    request, variant: str, latest: float, seconds: float
-) -> None:
+def _run_defaults(request, variant: str, begin: float, end: float) -> None:
   """Runs a method with its defaults, unless it is too late to begin."""
   search = variant_search.VariantSearch(request, variant)
-  if not search.study.trials() and budgets.now() > latest:
+  trials, now = search.study.trials(), budgets.now()
+  if not trials and now > begin:
     print(f'[{variant}] left out because the budget is too short.', flush=True)
     return
-  search.search(1, seconds)
+  before = sum(trial.seconds for trial in trials)
+  search.search(1, before + max(end - now, 0.0), whole=True)
 
 
 def _run_trials(
@@ -263,7 +289,7 @@ def _run_trials(
 ) -> None:
   # Only complete runs are candidates: none is begun that could not finish.
   variant_search.VariantSearch(request, variant).search(
-      trials, seconds, least_share=1.0
+      trials, seconds, whole=True
   )
 
 

@@ -109,7 +109,8 @@ def write(found: Results) -> int:
   if not methods:
     raise flags.Failure(
         f'No method finished a run; see trials.csv in {top}. Tip: a longer'
-        ' --budget, or fewer --rounds, in another --output_dir.'
+        ' --budget, which continues these runs, or fewer --rounds in another'
+        ' --output_dir.'
     )
   validation = {v: method.validation for v, method in methods.items()}
   decision = decision_lib.decide(validation, metric)

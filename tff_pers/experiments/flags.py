@@ -465,11 +465,15 @@ def help_text(
       name for name in tasks.names()
       if any(word == f'--task={name}' for word in argv)
   ]
-  lines = [summary, '', *methods_and_tasks.help_lines(), '', 'Flags:']
+  lines = [summary, '']
+  takes_methods = not table.keys().isdisjoint(('algo', 'algos'))
+  if takes_methods:
+    lines += [*methods_and_tasks.help_lines(), '']
+  lines.append('Flags:')
   for name, flag in table.items():
     if flag.kind == 'shared' or flag.owner in chosen:
       lines += _flag_help(name, flag)
-  if not chosen:
+  if takes_methods and not chosen:
     lines.append(
         '\n--help --algo=NAME --task=NAME also shows the flags --NAME_...'
     )

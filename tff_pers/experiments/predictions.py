@@ -44,6 +44,12 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   folder = flags.resolve_path(given.get('run', '') or '.')
   record = _record(folder)
   known: Mapping[str, str] = _saved_models(record, folder)
+  if os.path.exists(os.path.join(folder, later_clients.RECORD)):
+    # Clients that the evaluation's file lacks have the models of the run.
+    origin = _run_of(folder)
+    of_run = exports.read_record(os.path.join(origin, exports.FOLDER))
+    if of_run is not None:
+      known = {**_saved_models(of_run, origin), **known}
   with flags.sentences('', ['data_dir']):
     examples = _examples(
         flags.resolve_path(given.get('data_dir', '')), folder, record,
@@ -105,9 +111,7 @@ def _with_new(
   strangers = [n for n in map(str, table.names) if n not in known]
   if not strangers:
     return known
-  record = os.path.join(folder, later_clients.RECORD)
-  if os.path.exists(record):
-    folder = resume_flags.read(record)['run']
+  folder = _run_of(folder)
   if not os.path.exists(os.path.join(folder, results.CHECKPOINT)):
     return known
   opened = later_clients.open_run(folder, '')
@@ -142,6 +146,12 @@ def _with_new(
       ), file=sys.stderr,
   )
   return {**known, **dict.fromkeys(strangers, path)}
+
+
+def _run_of(folder: str) -> str:
+  """Returns the folder of the run of an evaluation, or the run's own."""
+  record = os.path.join(folder, later_clients.RECORD)
+  return resume_flags.read(record)['run'] if os.path.exists(record) else folder
 
 
 def _is_initial(opened: later_clients.Opened, weights: Any) -> bool:

@@ -69,11 +69,14 @@ class Study:
       )
       self.trials()
 
-  def claim(self, limit: Optional[int] = None) -> Optional['Claim']:
+  def claim(
+      self, limit: Optional[int] = None, paused: bool = False
+  ) -> Optional['Claim']:
     """Claims a trial that a killed process began, or a new one.
 
     Args:
       limit: New trials are begun while there are fewer than this; None: always.
+      paused: Whether a trial that was paused may be claimed.
 
     Returns:
       The trial; None if there is none to claim, though others may be running.
@@ -81,7 +84,9 @@ class Study:
     with locks.held(self._folder):
       found = self._begun()
       for frozen in found:
-        if frozen.state == optuna.trial.TrialState.RUNNING:
+        if frozen.state != optuna.trial.TrialState.RUNNING:
+          continue
+        if paused or not frozen.user_attrs.get('is_paused'):
           lock = self._lock(frozen.number + 1)
           if lock is not None:
             # pylint: disable-next=protected-access
@@ -138,6 +143,7 @@ class Study:
         draw(name, self._space.dimensions[name])
       values = self._space.acting_base()
     trial.set_user_attr('values', values)
+    trial.set_user_attr('is_paused', False)
     return Claim(self._study, trial, lock, values, self._unpruned)
 
 
@@ -218,6 +224,16 @@ class Claim:
       self._study.tell(self._trial, state=optuna.trial.TrialState.PRUNED)
     self.release()
 
+  def pause(self, seconds: float) -> None:
+    """Releases the unfinished trial until there is more time for it.
+
+    Args:
+      seconds: See `trials.Trial`.
+    """
+    self._trial.set_user_attr('seconds', seconds)
+    self._trial.set_user_attr('is_paused', True)
+    self.release()
+
   def release(self) -> None:
     """Releases the unfinished trial; the next process to claim it resumes."""
     self._lock.release()
@@ -272,8 +288,9 @@ def _read(frozen: optuna.trial.FrozenTrial) -> trials_lib.Trial:
     )
   known = frozen.intermediate_values
   last = max(known, default=0)
+  state = 'stopped' if attributes.get('is_paused') else 'running'
   return trials_lib.Trial(
-      frozen.number + 1, 'running', last, known.get(last, np.nan),
+      frozen.number + 1, state, last, known.get(last, np.nan),
       attributes.get('seconds', 0.0), values,
   )
 

@@ -109,12 +109,29 @@ class Sweep:
     first = points[0][1]
     number = worker_pool.number(processes, len(points))
     with worker_pool.WorkerPool(number) as pool:
-      runs = pool.map(_run, [
-          (self._program, self._given, self.folder, *point,
-           draw if point[1] == first else None)
-          for point in points
-      ])
-    return dict(zip(points, runs))
+      return self.run_in(
+          pool, points, {p: draw if p[1] == first else None for p in points}
+      )
+
+  def run_in(
+      self, pool: worker_pool.WorkerPool, points: Sequence[Point],
+      draw: Mapping[Point, Optional[Callable[[str], Any]]],
+      titles: Optional[Mapping[Point, str]] = None,
+  ) -> comparison.Runs:
+    """Returns the run of each point, see `run`.
+
+    Args:
+      pool: Its workers run them.
+      points: Points in the order in which they are begun.
+      draw: By point, what plots the results in the run's folder.
+      titles: By point, a line that is printed when its run begins.
+    """
+    titles = titles or {}
+    return dict(zip(points, pool.map(_run, [
+        (self._program, self._given, self.folder, *point, draw[point],
+         titles.get(point, ''))
+        for point in points
+    ])))
 
   def run(
       self, variant: str, seed: int,
@@ -198,8 +215,12 @@ class Sweep:
     return {**own, 'algo': variant, 'seed': seed}
 
 
-def _run(program: str, given, folder: str, variant: str, seed: int, draw):
+def _run(
+    program: str, given, folder: str, variant: str, seed: int, draw, title: str
+):
   """Runs one point, possibly in a child process; see `Sweep.run`."""
+  if title:
+    print(title, flush=True)
   return Sweep(program, given, folder).run(variant, seed, draw)
 
 
@@ -361,6 +382,14 @@ def write(
   if finished:
     plots.plot_runs(finished, folder)
   return text
+
+
+def jobs_flag(default: int) -> tuple[str, flags.Flag]:
+  """Returns --jobs of programs that run several experiments."""
+  return flags.own_flag(
+      'jobs', default, 'Number of processes that train in parallel; 0:'
+      ' min(cores, 2).', minimum=0,
+  )
 
 
 def validation_flag(default: float) -> tuple[str, flags.Flag]:

@@ -20,7 +20,7 @@ class _Ended(flags.Failure):
 
 def run(
     sweep: sweep_lib.Sweep, variant: str, seed: int, claim: studies.Claim, *,
-    within: str, metric: str, seconds: float = math.inf,
+    within: str, metric: str, seconds: float = math.inf, pauses: bool = False,
 ) -> str:
   """Runs or resumes a trial; returns why it was refused, or ''.
 
@@ -33,12 +33,13 @@ def run(
     metric: `accuracy` or `loss`.
     seconds: Time, including that of killed processes, after which the run ends
       at the next evaluated round.
+    pauses: Whether a run that ends for lack of time may be resumed later.
 
   Raises:
     flags.Failure: If something other than the trial's values stops the run; the
       trial can be resumed.
   """
-  watch = _Watch(claim, metric, seconds)
+  watch = _Watch(claim, metric, seconds, pauses)
   name = with_options(variant, claim.options)
   try:
     experiment, folder = sweep.prepare(name, seed, within=within)
@@ -79,7 +80,10 @@ class _Watch:
     value: Validation metric after the last evaluated round.
   """
 
-  def __init__(self, claim: studies.Claim, metric: str, limit: float):
+  def __init__(
+      self, claim: studies.Claim, metric: str, limit: float, pauses: bool
+  ):
+    self._pauses = pauses
     self._claim, self._metric, self._limit = claim, metric, limit
     self._spent, self._started = claim.seconds, time.monotonic()
     self._round, self.value = 0, math.nan
@@ -105,7 +109,10 @@ class _Watch:
     self.value = tuning.score(row, self._metric)
 
   def end(self, state: str) -> None:
-    """Ends the trial."""
+    """Ends or pauses the trial."""
+    if state == 'stopped' and self._pauses:
+      self._claim.pause(self._seconds())
+      return
     lost = state in ('diverged', 'refused')
     self._claim.end(
         state, self._round, math.nan if lost else self.value, self._seconds()

@@ -1,7 +1,8 @@
 """Compares variants, each with a value chosen on validation data."""
 
+import itertools
 import os
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
@@ -17,6 +18,7 @@ from tff_pers.experiments import outputs
 from tff_pers.experiments import processes
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import timing
+from tff_pers.experiments import worker_pool
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
@@ -32,7 +34,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   variants = sweep_lib.parse_variants(given.pop('algos'))
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
   targets = timing.parse_targets(given.pop('targets', ''))
-  extensions = given.pop('extensions')
+  extensions, jobs = given.pop('extensions'), given.pop('jobs')
   with flags.sentences():
     given = timing.on_one_clock(given, variants)
   with flags.sentences():
@@ -50,10 +52,14 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
       *((name, seeds[0]) for name in names),
       *((names[0], seed) for seed in seeds[1:]),
   ])
-  with sweep:
-    steps = _Steps(len(names) + len(variants) * (len(seeds) - 1), sweep)
+  number = worker_pool.number(jobs, len(names))
+  with sweep, worker_pool.WorkerPool(number) as pool:
+    steps = _Steps(
+        len(names) + len(variants) * (len(seeds) - 1), sweep, pool
+    )
+    tried_runs = steps.run((name, seeds[0]) for name in names)
     found = {
-        variant: {v: steps.run(name, seeds[0]) for v, name in tried.items()}
+        variant: {v: tried_runs[name, seeds[0]] for v, name in tried.items()}
         for variant, tried in trials.items()
     }
     _grow(steps, sweep, grids, trials, found, seeds[0], extensions)
@@ -68,21 +74,23 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 class _Steps:
   """Runs points, each once, and prints the progress."""
 
-  def __init__(self, number: int, sweep: sweep_lib.Sweep):
-    self._number, self._sweep = number, sweep
-    self._runs: dict[tuple[str, int], Any] = {}
+  def __init__(
+      self, number: int, sweep: sweep_lib.Sweep, pool: worker_pool.WorkerPool
+  ):
+    self._number, self._sweep, self._pool = number, sweep, pool
+    self._runs: comparison.Runs = {}
 
-  def run(self, variant: str, seed: int):
-    """Runs one point, see `Sweep.run`."""
-    key = variant, seed
-    if key not in self._runs:
-      print(
-          f'\n[{len(self._runs) + 1}/{self._number}] {variant}, seed {seed}',
-          flush=True,
-      )
-      # No plots, because most runs are trials that nobody looks at.
-      self._runs[key] = self._sweep.run(variant, seed)
-    return self._runs[key]
+  def run(self, points: Iterable[sweep_lib.Point]) -> comparison.Runs:
+    """Returns all runs so far, after those of `points`."""
+    new = [p for p in dict.fromkeys(points) if p not in self._runs]
+    titles = {
+        (variant, seed): f'\n[{number}/{self._number}] {variant}, seed {seed}'
+        for number, (variant, seed) in enumerate(new, len(self._runs) + 1)
+    }
+    # No plots, because most runs are trials that nobody looks at.
+    draw = dict.fromkeys(new)
+    self._runs.update(self._sweep.run_in(self._pool, new, draw, titles))
+    return self._runs
 
   def add(self, number: int) -> None:
     """Raises the number of planned runs."""
@@ -120,9 +128,11 @@ def _grow(
       return
     print('\nA best value is at an end of its grid: one more trial for each.')
     steps.add(len(more))
+    new = {variant: named(variant, value) for variant, value in more.items()}
+    runs = steps.run((name, seed) for name in new.values())
     for variant, value in more.items():
-      trials[variant][value] = named(variant, value)
-      found[variant][value] = steps.run(trials[variant][value], seed)
+      trials[variant][value] = new[variant]
+      found[variant][value] = runs[new[variant], seed]
 
 
 def _choose_and_run(steps: _Steps, grids, trials, found, seeds):
@@ -162,14 +172,16 @@ def _print_choices(
 
 def _final_runs(steps, trials, choices, seeds) -> comparison.Runs:
   """Returns the runs with the chosen values by (variant, seed)."""
-  runs = {}
-  for variant, choice in choices.items():
-    for seed in seeds:
-      # For the first seed, it is the run by which the value was chosen.
-      runs[variant, seed] = None if choice.value is None else steps.run(
-          trials[variant][choice.value], seed
-      )
-  return runs
+  names = {
+      variant: trials[variant][choice.value]
+      for variant, choice in choices.items() if choice.value is not None
+  }
+  # For the first seed, it is the run by which the value was chosen.
+  runs = steps.run(itertools.product(names.values(), seeds))
+  return {
+      (variant, seed): runs[names[variant], seed] if variant in names else None
+      for variant, seed in itertools.product(choices, seeds)
+  }
 
 
 def _write(

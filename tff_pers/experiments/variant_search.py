@@ -83,7 +83,7 @@ class VariantSearch:
 
   def search(
       self, limit: Optional[int] = None, seconds: float = math.inf,
-      least_share: float = _LEAST_SHARE,
+      whole: bool = False,
   ) -> None:
     """Runs trials, and waits for those of other processes.
 
@@ -92,35 +92,40 @@ class VariantSearch:
         processes; None: as many as there is time for.
       seconds: Time for all trials together; the last one ends at an evaluated
         round. The first trial always runs.
-      least_share: A trial is begun only if the remaining seconds are at least
-        this share of the first trial's.
+      whole: Whether only complete runs count: none is begun that would take
+        longer than the remaining seconds if it took as long as the first, and
+        one that does is paused; a search with more time resumes it.
     """
     while True:
-      if self._is_over(seconds, least_share):
+      is_over = self._is_over(seconds, whole)
+      if is_over:
         limit = 0  # Finish trials that were begun, begin no others.
-      claim = self.study.claim(limit)
+      claim = self.study.claim(limit, paused=not is_over)
       if claim is not None:
-        self._run(claim, limit, seconds)
+        self._run(claim, limit, seconds, whole)
       elif self.study.is_running():
         time.sleep(_POLL_SECONDS)
       else:
         return
 
-  def _is_over(self, seconds: float, least_share: float) -> bool:
+  def _is_over(self, seconds: float, whole: bool) -> bool:
     trials = self.study.trials()
     if not trials or math.isinf(seconds):
       return False
-    left = seconds - _spent(trials)
-    return left <= least_share * trials[0].seconds
+    left, first = seconds - _spent(trials), trials[0]
+    # A first trial that is paused does not tell how long a run takes.
+    if whole and first.state == 'stopped':
+      return left <= 0
+    return left <= (1.0 if whole else _LEAST_SHARE) * first.seconds
 
-  def _run(self, claim: studies.Claim, limit, seconds: float) -> None:
+  def _run(self, claim: studies.Claim, limit, seconds, pauses: bool) -> None:
     """Runs one trial and prints its line."""
     others = _spent(self.study.trials()) - claim.seconds
     try:
       reason = trial_runs.run(
           self._sweep, self._variant, self._request.seeds[0], claim,
           within=self._within(claim.number), metric=self.metric,
-          seconds=seconds - others,
+          seconds=seconds - others, pauses=pauses,
       )
     except BaseException:
       claim.release()

@@ -13,6 +13,7 @@ from typing import Any, Sequence
 
 from tff_pers.experiments import choice
 from tff_pers.experiments import flags
+from tff_pers.experiments import kept_runs
 from tff_pers.experiments import sweep as sweep_lib
 
 SUMMARY = """\
@@ -68,6 +69,7 @@ def flag_table() -> dict[str, flags.Flag]:
           ' intervals include the noise of splitting.', minimum=1,
       ),
       sweep_lib.jobs_flag(_DEFAULTS['jobs']),
+      kept_runs.flag(),
       sweep_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),
   )

@@ -13,6 +13,7 @@ import sys
 from typing import Any, Sequence
 
 from tff_pers.experiments import flags
+from tff_pers.experiments import kept_runs
 from tff_pers.experiments import search
 from tff_pers.experiments import sweep as sweep_lib
 
@@ -64,6 +65,7 @@ def flag_table() -> dict[str, flags.Flag]:
           'Seeds of the final runs, such as 0,1,2; trials use the first.',
       ),
       sweep_lib.jobs_flag(_DEFAULTS['jobs']),
+      kept_runs.flag(),
       sweep_lib.validation_flag(_DEFAULTS['validation_fraction']),
       without=('seed', 'validation_fraction'),
   )

@@ -63,7 +63,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   config = os.path.join(top, _CONFIG)
   has_grown = _has_grown(config, budget)
   resume_flags.check(
-      config, record, free=('jobs', 'output_dir', *['budget'] * has_grown)
+      config, record, free=(*variant_search.FREE, *['budget'] * has_grown)
   )
   variants = sweep_lib.parse_variants(asked or ','.join(DEFAULT_ALGOS))
   algos = [brackets.parse(variant)[0] for variant in variants]

@@ -19,8 +19,6 @@ from tff_pers.experiments import worker_pool
 
 TRIALS = 20
 _CONFIG = 'tune.json'
-# Flags that may differ when a search is resumed.
-_FREE = ('jobs', 'output_dir')
 # Columns about the choice, after the columns of `compare`.
 _CHOICE_COLUMNS = ('trial', 'validation', 'chosen', 'near_end')
 
@@ -45,7 +43,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
       'tune', given, sweep.folder, sweep_lib.parse_seeds(given.pop('seeds'))
   )
   config = os.path.join(request.top, _CONFIG)
-  resume_flags.check(config, record, free=_FREE, growing='trials')
+  resume_flags.check(config, record, free=variant_search.FREE, growing='trials')
   sweep.check(itertools.product(variants, request.seeds))
   resume_flags.write(config, record)
   number = worker_pool.number(given['jobs'], len(variants))

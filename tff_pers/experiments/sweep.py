@@ -27,6 +27,7 @@ from tff_pers.evaluation import results
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import folders
+from tff_pers.experiments import kept_runs
 from tff_pers.experiments import quiet
 from tff_pers.experiments import runner
 from tff_pers.experiments import worker_pool
@@ -165,7 +166,8 @@ class Sweep:
       Diverged, flags.Failure: See `runner.execute`.
     """
     experiment, folder = self.prepare(variant, seed, within=within)
-    runner.execute(experiment, folder, quiet=True, **options)
+    with kept_runs.shared(experiment, folder, self._given.get('trials_dir')):
+      runner.execute(experiment, folder, quiet=True, **options)
     return results.read_run(folder)
 
   def prepare(

@@ -86,7 +86,7 @@ class _Watch:
     self._pauses = pauses
     self._claim, self._metric, self._limit = claim, metric, limit
     self._spent, self._started = claim.seconds, time.monotonic()
-    self._round, self.value = 0, math.nan
+    self._round, self._trained, self.value = 0, 0.0, math.nan
     self.rounds = math.inf
 
   def __call__(self, row: Mapping[str, Any]) -> bool:
@@ -106,6 +106,7 @@ class _Watch:
   def see(self, row: Mapping[str, Any]) -> None:
     """Copies the values of a row."""
     self._round = int(row['round'])
+    self._trained = float(row['seconds'])
     self.value = tuning.score(row, self._metric)
 
   def end(self, state: str) -> None:
@@ -119,4 +120,7 @@ class _Watch:
     )
 
   def _seconds(self) -> float:
-    return self._spent + time.monotonic() - self._started
+    # A kept run counts as if it had been trained: efforts stay equal.
+    return max(
+        self._spent + time.monotonic() - self._started, self._trained
+    )

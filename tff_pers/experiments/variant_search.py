@@ -21,6 +21,8 @@ from tff_pers.experiments import studies
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import trial_runs
 
+# Flags that may differ when a search is resumed.
+FREE = ('jobs', 'output_dir', 'trials_dir')
 # Between checks while other processes run the last trials of a study.
 _POLL_SECONDS = 0.5
 # Less time than this is not worth starting a trial.

@@ -1,0 +1,202 @@
+"""Keeps complete runs where other programs find them (`--trials_dir`).
+
+The key of a run is a hash of its method with options, all its flags, the data
+of its clients and the source code. A program that needs a run with the same key
+copies it instead of training again.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+from typing import Any, Iterator, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from tff_pers.config import methods
+from tff_pers.data import on_demand
+from tff_pers.data import tasks
+from tff_pers.evaluation import results
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
+from tff_pers.experiments import runner
+
+# Flags that say where data and results are, not what they are.
+_PLACES = ('data_dir', 'output_dir')
+# Fields of a task with what clients hold.
+_OF_CLIENTS = (
+    'train', 'test', 'validation', 'groups', 'tiers', 'client_names',
+    'global_test', 'optimum',
+)
+_INSTALLED = (sys.prefix, sys.base_prefix)
+
+
+def key(experiment: experiment_lib.Experiment) -> str:
+  """Returns the key of a run, a text of 32 hexadecimal digits."""
+  own = {
+      name: value for name, value in experiment.config['flags'].items()
+      if name not in _PLACES
+  }
+  text = json.dumps(
+      [experiment.variant, own, experiment.config['versions']], sort_keys=True
+  )
+  found = hashlib.sha256(text.encode())
+  found.update(_code(_registered()))
+  for part in _data(experiment):
+    found.update(part)
+  return found.hexdigest()[:32]
+
+
+@contextlib.contextmanager
+def shared(
+    experiment: experiment_lib.Experiment, folder: str, kept: Optional[str]
+) -> Iterator[None]:
+  """Within the block, whoever runs the experiment finds it if it is kept.
+
+  After the block, the run is kept, also if it diverged.
+
+  Args:
+    experiment: The run.
+    folder: Its folder.
+    kept: The folder of kept runs; '' or None: none.
+  """
+  if not kept:
+    yield
+    return
+  place = os.path.join(flags.resolve_path(kept), key(experiment))
+  if not os.path.exists(os.path.join(folder, results.CONFIG)):
+    _fetch(experiment, folder, place)
+  try:
+    yield
+  except runner.Diverged:
+    _keep(folder, place)
+    raise
+  _keep(folder, place)
+
+
+def _fetch(
+    experiment: experiment_lib.Experiment, folder: str, place: str
+) -> None:
+  """Copies the run from where it is kept, if it is there."""
+  if not os.path.exists(place):
+    return
+  os.makedirs(folder, exist_ok=True)
+  for name in set(os.listdir(place)) - {results.CONFIG}:
+    path, copy = os.path.join(place, name), os.path.join(folder, name)
+    if os.path.isdir(path):
+      shutil.copytree(path, copy, dirs_exist_ok=True)
+    else:
+      shutil.copy2(path, copy)
+  # Last, because a folder with a configuration holds a run. Paths of the data
+  # may differ.
+  config = results.read_config(place)
+  results.write_config(folder, {**config, **experiment.config})
+
+
+def _keep(folder: str, place: str) -> None:
+  """Keeps a copy of a run, unless there is one."""
+  if os.path.exists(place):
+    return
+  kept = os.path.dirname(place)
+  os.makedirs(kept, exist_ok=True)
+  with tempfile.TemporaryDirectory(dir=kept) as aside:
+    copy = os.path.join(aside, 'run')
+    shutil.copytree(folder, copy)
+    try:
+      os.rename(copy, place)
+    except OSError:  # Another process was quicker.
+      if not os.path.exists(place):
+        raise
+
+
+def flag() -> tuple[str, flags.Flag]:
+  """Returns --trials_dir."""
+  return flags.own_flag(
+      'trials_dir', '',
+      'Folder in which tune and choose keep complete runs for one another: a'
+      ' run with the same flags, data and code is copied from there, not'
+      ' trained. Empty: none.',
+  )
+
+
+def _copy(source: str, target: str) -> None:
+  if os.path.isdir(source):
+    shutil.copytree(source, target, dirs_exist_ok=True)
+  else:
+    shutil.copy2(source, target)
+
+
+def _data(experiment: experiment_lib.Experiment) -> Iterator[bytes]:
+  """Yields what clients hold, or their files if they are read on demand."""
+  task, unseen = experiment.task, experiment.unseen
+  parts: list[Any] = [getattr(task, name) for name in _OF_CLIENTS]
+  parts += [unseen.train, unseen.test]
+  if any(isinstance(part, on_demand.OnDemand) for part in parts):
+    given = experiment.config['flags']['data_dir']
+    for path in _files(flags.resolve_path(given)) if given else ():
+      stat = os.stat(path)
+      yield _of_file(path, stat.st_size, stat.st_mtime_ns)
+    return
+  for leaf in tf.nest.flatten(parts):
+    array = np.asarray(leaf)
+    yield f'{array.dtype} {array.shape} '.encode()
+    # None and texts of any length are objects.
+    is_object = array.dtype == object
+    yield repr(array.tolist()).encode() if is_object else array.tobytes()
+
+
+def _files(path: str) -> list[str]:
+  """Returns a file, or all files in a folder."""
+  if os.path.isfile(path):
+    return [path]
+  return sorted(str(p) for p in pathlib.Path(path).rglob('*') if p.is_file())
+
+
+@functools.lru_cache(maxsize=None)
+def _of_file(path: str, size: int, changed: int) -> bytes:
+  """Returns the hash of a file, which is read once while it is the same."""
+  del size, changed
+  found = hashlib.sha256()
+  with open(path, 'rb') as file:
+    while block := file.read(2 ** 20):
+      found.update(block)
+  return found.digest()
+
+
+@functools.lru_cache(maxsize=None)
+def _code(registered: frozenset[str]) -> bytes:
+  """Returns the hash of the source of ours, of plug-ins, and of what is theirs.
+
+  Args:
+    registered: Names of the modules that register methods and tasks.
+  """
+  packages = {name.partition('.')[0] for name in registered} | {'tff_pers'}
+  paths: set[str] = set()
+  for name, module in list(sys.modules.items()):
+    path, top = getattr(module, '__file__', None) or '', name.partition('.')[0]
+    if not path.endswith('.py') or top in ('__main__', 'binaries'):
+      continue
+    if name in packages:
+      is_package = hasattr(module, '__path__')
+      paths.update(_files(os.path.dirname(path)) if is_package else [path])
+    elif top not in packages and not path.startswith(_INSTALLED):
+      paths.add(path)  # A plug-in may have imported it.
+  found = hashlib.sha256()
+  for path in sorted(path for path in paths if path.endswith('.py')):
+    stat = os.stat(path)
+    found.update(_of_file(path, stat.st_size, stat.st_mtime_ns))
+  return found.digest()
+
+
+def _registered() -> frozenset[str]:
+  """Returns the modules that register methods and tasks."""
+  return frozenset(
+      registry.get(name).build.__module__
+      for registry in (methods, tasks) for name in registry.names()
+  )

@@ -12,7 +12,6 @@ import sys
 from typing import Sequence
 
 from binaries import compare_tuned
-from tff_pers.analysis import frontiers
 from tff_pers.analysis import paper_figures
 from tff_pers.experiments import flags
 from tff_pers.experiments import pareto
@@ -70,46 +69,7 @@ def main(argv: Sequence[str]) -> int:
 
 def flag_table() -> dict[str, flags.Flag]:
   """Returns all flags: the program's own, and those that make a task."""
-  return flags.all_flags(
-      flags.own_flag('mu', 1.0, 'Smallest eigenvalue of clients.', above=0.0),
-      flags.own_flag('L', 10.0, 'Largest eigenvalue of clients.', above=0.0),
-      flags.own_flag(
-          'gamma', 'auto', 'Client learning rate; auto: 1 / (2 (L + alpha)),'
-          ' for theta_K and maml divided by their number of gradients; with'
-          ' --task that of FedAvg on the task.', minimum=0.0, auto=True,
-      ),
-      flags.own_flag(
-          'num_steps', 10, 'Local steps K, for maml those of adaptation; with'
-          ' --task by default those of FedAvg on the task.', minimum=1,
-      ),
-      flags.own_flag('alpha', 0.0, 'Proximal strength.', minimum=0.0),
-      flags.own_flag(
-          'family', 'fedavg', 'Gradients that clients send: all, or only the'
-          ' last.', choices=frontiers.FAMILIES,
-      ),
-      flags.own_flag(
-          'figure', 0, 'Number of a figure, see above; 0: none.', minimum=0
-      ),
-      flags.own_flag(
-          'recommend', False, 'Say what to use for --rounds and --accuracy.'
-      ),
-      flags.own_flag(
-          'accuracy', 0.1, 'Wanted distance to the optimum, in units of the'
-          ' radius C of a ball that contains all client optima.', above=0.0,
-      ),
-      flags.own_flag(
-          'distance', 10.0, 'Distance from the initial model to the optimum, in'
-          ' units of C; with --task by default the measured one.', above=0.0,
-      ),
-      flags.own_flag(
-          'rounds', 100, 'With --recommend: rounds of training.', minimum=1
-      ),
-      flags.own_flag(
-          'l2', 1e-3, 'With --task: L2 penalty on every client\'s loss, which'
-          ' may have no optimum without it.', minimum=0.0,
-      ),
-      without=('rounds',),
-  )
+  return flags.all_flags(*pareto.FLAGS, without=('rounds',))
 
 
 if __name__ == '__main__':

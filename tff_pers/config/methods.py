@@ -24,11 +24,13 @@ class Need(NamedTuple):
       only declarations, so that the table of methods and tasks can be made
       without data.
     tip: The flags that may help a task that lacks it.
+    model: A value of `--model` that has it; '': no model has it by itself.
   """
 
   sentence: str
   holds: Callable[[traits_lib.Traits], Optional[bool]]
   tip: str
+  model: str = ''
 
 
 NEEDS = {
@@ -46,11 +48,13 @@ NEEDS = {
         'a model with batch normalization, which stays with its client',
         lambda traits: traits.has_batch_norm,
         '--model=mlp_bn or, of images, --model=cnn_bn',
+        'mlp_bn',
     ),
     'hidden_layers': Need(
         'a model with hidden layers, to keep one layer and share another',
         lambda traits: traits.several_layers,
         '--model=mlp',
+        'mlp',
     ),
     'examples': Need(
         'rows that are examples, to learn on some and hold out others',
@@ -63,16 +67,19 @@ NEEDS = {
         ' example',
         lambda traits: traits.has_features,
         '--model=mlp',
+        'mlp',
     ),
     'kernel': Need(
         'a model with a kernel of a dense layer or a convolution, to factorise',
         lambda traits: traits.has_kernel,
         '--model=mlp',
+        'mlp',
     ),
     'widths': Need(
         'a model with hidden layers, to make them narrower',
         lambda traits: traits.has_widths,
         '--model=mlp',
+        'mlp',
     ),
 }
 

@@ -1,5 +1,6 @@
 """Builds from flags one method on one task with one seed."""
 
+import contextlib
 import dataclasses
 import functools
 from importlib import metadata
@@ -65,6 +66,7 @@ class Experiment:
     plan: Virtual timing of the run.
     metric: Metric of validation data by which choices are made.
     promised: Privacy guarantee to the clients; None: no guarantee.
+    remark: A sentence on a choice that was made for the user, or ''.
   """
 
   variant: str
@@ -79,6 +81,7 @@ class Experiment:
   plan: events.Plan = events.Plan()
   metric: str = 'accuracy'
   promised: Optional[privacy.Guarantee] = None
+  remark: str = ''
 
   def names(self, numbers: Iterable[int]) -> list[Any]:
     """Returns the names of clients as users know them.
@@ -127,6 +130,7 @@ def build(
   imports = {'import': given['import']} if given.get('import') else {}
   given = {name: value for name, value in given.items() if name not in _FREE}
   given = auto_rounds.with_validation(given)
+  asked_for = dict(given)
   with flags.sentences():
     name, options = brackets.parse(given['algo'])
     method = methods.get(name)
@@ -176,7 +180,14 @@ def build(
       given, method, hyperparameters, driver, task
   )
   _check_attack(given.get('attack', flags.DEFAULTS['attack']), task)
-  _check_needs(method, hyperparameters, task, family)
+  missing = methods.missing_needs(method, task.traits, hyperparameters)
+  if missing and missing[0].model and not brackets_win and 'model' not in given:
+    with contextlib.suppress(flags.UsageError):  # The task has its own model.
+      return _with_model(
+          build({**asked_for, **imports, 'model': missing[0].model}, table),
+          missing[0],
+      )
+  _check_needs(method, missing, family)
   events.check(driver, given, hyperparameters, is_one=not brackets_win)
   if driver == 'events':
     task = events.in_events(task, given, hyperparameters)
@@ -202,7 +213,8 @@ def build(
               **_prefixed(method.name, hyperparameters),
               **_prefixed(family.name, task_options),
           },
-          given={**given, **imports},
+          # Without the flags that brackets set: the same command has the same.
+          given={**asked_for, **imports},
           versions=_versions(),
           seeds=dict(run=shared['seed']),
           metric=metric,
@@ -326,11 +338,27 @@ def folder_name(variant: str) -> str:
   return re.sub(r'[^\w.=+-]+', '-', variant).strip('-')
 
 
-def _check_needs(method, hyperparameters, task, family) -> None:
+def _with_model(found: Experiment, need: methods.Need) -> Experiment:
+  """Returns the experiment whose model was chosen because of a need.
+
+  The flags that were given stay as they were, so that the same command resumes.
+  """
+  given = {k: v for k, v in found.config['given'].items() if k != 'model'}
+  return dataclasses.replace(
+      found, config={**found.config, 'given': given},
+      remark=(
+          f'The default model of {found.task.name} does not fit'
+          f' {found.method.name}, which needs {need.sentence}. This run has'
+          f' --model={need.model}.'
+      ),
+  )
+
+
+def _check_needs(method, missing: Sequence[methods.Need], family) -> None:
   """Refuses a method with needs that the task does not meet."""
   declares = family.declares
   fit = methods.fit(method, declares.traits, declares.alternatives())
-  for need in methods.missing_needs(method, task.traits, hyperparameters):
+  for need in missing:
     tip = '' if fit == 'no' else f' Tip: {need.tip}.'
     raise flags.UsageError(
         f'`--algo` {method.name} needs {need.sentence}; `--task` {family.name}'

@@ -563,8 +563,8 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
          f' {task.arrivals.in_flight} clients in flight,'
          f' largest delay {task.arrivals.max_delay} updates.')
   )
-  if task.about:
-    print(task.about)
+  for remark in filter(None, (experiment.remark, task.about)):
+    print(remark)
   if task.class_counts is not None and not quiet:
     print(partition.table(
         task.class_counts, task.groups, names=names, classes=task.class_names

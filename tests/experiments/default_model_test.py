@@ -1,0 +1,62 @@
+"""A method that the default model does not fit gets one that does, in `train`."""
+
+import pytest
+
+from tff_pers.experiments import experiment
+from tff_pers.experiments import flags
+from tff_pers.experiments import runner
+
+
+def _prepared(folder, **given):
+  table = flags.all_flags(flags.own_flag('algo', '', ''))
+  given = dict(dict(task='digits', num_clients=4), **given)
+  return runner.prepare(given, table, str(folder), resume=False)
+
+
+@pytest.mark.parametrize('algo, model', [
+    ('ffgg', 'mlp'), ('fedper[learning_rate=0.1]', 'mlp'), ('fedbn', 'mlp_bn'),
+    ('heterofl', 'mlp'),
+])
+def test_the_model_has_what_the_method_needs(algo, model, tmp_path):
+  found = _prepared(tmp_path, algo=algo)
+  assert found.task.model.name == found.flag('model') == model
+  assert f'This run has --model={model}.' in found.remark
+  # The same command resumes the run.
+  assert experiment.is_same_command(
+      dict(algo=algo, task='digits', num_clients=4), found.config
+  )
+
+
+def test_a_model_that_fits_stays(tmp_path):
+  assert _prepared(tmp_path, algo='ffgg', model='mlp_small').remark == ''
+  found = _prepared(tmp_path, algo='fedavg')
+  assert (found.remark, found.flag('model')) == ('', 'logistic_regression')
+
+
+def test_a_model_that_was_given_is_refused(tmp_path):
+  with pytest.raises(flags.UsageError, match='Tip: --model=mlp'):
+    _prepared(tmp_path, algo='fedper', model='logistic_regression')
+
+
+def test_a_task_without_other_models_is_refused(tmp_path):
+  with pytest.raises(flags.UsageError, match='oracle_groups needs'):
+    _prepared(tmp_path, algo='oracle_groups', task='overpersonalized')
+
+
+def test_a_comparison_keeps_one_model_for_all():
+  table = flags.all_flags(flags.own_flag('algo', '', ''))
+  with pytest.raises(flags.UsageError, match='fedper needs .* hidden layers'):
+    experiment.build(
+        dict(algo='fedper', task='digits', num_clients=4), table,
+        brackets_win=True,
+    )
+
+
+def test_the_same_command_with_brackets_resumes_its_run(tmp_path):
+  """What brackets set is not taken for a flag that was typed."""
+  given = dict(algo='fedavg[learning_rate=0.1]', task='digits', num_clients=4)
+  found = _prepared(tmp_path, **given)
+  assert found.config['given'] == given
+  assert experiment.is_same_command(given, found.config)
+  other = dict(given, algo='fedavg[learning_rate=0.2]')
+  assert not experiment.is_same_command(other, found.config)

@@ -2,8 +2,10 @@
 
 import pytest
 
+from tff_pers.evaluation import results
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
+from tff_pers.experiments import method_costs
 from tff_pers.experiments import runner
 
 
@@ -36,6 +38,12 @@ def test_a_model_that_fits_stays(tmp_path):
 def test_a_model_that_was_given_is_refused(tmp_path):
   with pytest.raises(flags.UsageError, match='Tip: --model=mlp'):
     _prepared(tmp_path, algo='fedper', model='logistic_regression')
+
+
+def test_its_cost_is_that_of_its_model(tmp_path):
+  found = _prepared(tmp_path, algo='heterofl')
+  run = results.Run(str(tmp_path), found.config, {}, {}, None, None, None)
+  assert len(method_costs.of_run(run)) > 1
 
 
 def test_a_task_without_other_models_is_refused(tmp_path):

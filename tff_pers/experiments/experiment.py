@@ -66,7 +66,6 @@ class Experiment:
     plan: Virtual timing of the run.
     metric: Metric of validation data by which choices are made.
     promised: Privacy guarantee to the clients; None: no guarantee.
-    remark: A sentence on a choice that was made for the user, or ''.
   """
 
   variant: str
@@ -81,7 +80,11 @@ class Experiment:
   plan: events.Plan = events.Plan()
   metric: str = 'accuracy'
   promised: Optional[privacy.Guarantee] = None
-  remark: str = ''
+
+  @property
+  def remark(self) -> str:
+    """A sentence on the model that was chosen for the method, or ''."""
+    return self.config.get('remark', '')
 
   def names(self, numbers: Iterable[int]) -> list[Any]:
     """Returns the names of clients as users know them.
@@ -344,14 +347,13 @@ def _with_model(found: Experiment, need: methods.Need) -> Experiment:
   The flags that were given stay as they were, so that the same command resumes.
   """
   given = {k: v for k, v in found.config['given'].items() if k != 'model'}
-  return dataclasses.replace(
-      found, config={**found.config, 'given': given},
-      remark=(
-          f'The default model of {found.task.name} does not fit'
-          f' {found.method.name}, which needs {need.sentence}. This run has'
-          f' --model={need.model}.'
-      ),
+  remark = (
+      f'The default model of {found.task.name} does not fit'
+      f' {found.method.name}, which needs {need.sentence}. This run has'
+      f' --model={need.model}.'
   )
+  config = {**found.config, 'given': given, 'remark': remark}
+  return dataclasses.replace(found, config=config)
 
 
 def _check_needs(method, missing: Sequence[methods.Need], family) -> None:

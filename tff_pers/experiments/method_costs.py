@@ -141,15 +141,20 @@ def _tiers(run: results.Run) -> list[dict[str, Any]]:
 def of_run(run: results.Run) -> list[dict[str, Any]]:
   """Returns the rows of `cost.csv` for the method of a run."""
   same = {k: v for k, v in run.config['given'].items() if k != 'seed'}
-  return _cost_of(tuple(sorted(same.items())))
+  return _cost_of(tuple(sorted(same.items())), 'remark' in run.config)
 
 
 @functools.lru_cache(maxsize=None)
-def _cost_of(given) -> list[dict[str, Any]]:
-  """Returns the costs of the tiers of runs with these flags."""
+def _cost_of(given, chooses_model: bool) -> list[dict[str, Any]]:
+  """Returns the costs of the tiers of runs with these flags.
+
+  Args:
+    given: Pairs of a flag and its value.
+    chooses_model: Whether the model is one that the method needs.
+  """
   experiment = experiment_lib.build(
       dict(given), flags.all_flags(flags.own_flag('algo', '', 'Variant.')),
-      brackets_win=True,
+      brackets_win=not chooses_model,
   )
   runtime.use('fused', 'cpu', strategy='loop')
   task = experiment.task

@@ -79,6 +79,9 @@ def page() -> str:
       ' tasks declare; not to be edited.', '',
       f'{_LEGEND[0].upper()}{_LEGEND[1:]}.', '', '```', *matrix(), '```', '',
       '### What methods need', '',
+      'Without `--model`, `train` takes a model that fits the method, and says'
+      ' so. Programs that compare methods do not: all methods have one model.',
+      '',
       '| method | needs | flags that help |', '|---|---|---|',
   ]
   lines += [

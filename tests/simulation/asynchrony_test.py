@@ -93,6 +93,53 @@ def test_who_works_next_is_uniform_over_the_idle():
   np.testing.assert_allclose(same, 1 / 16, atol=0.015)
 
 
+@pytest.mark.parametrize('in_flight', [5, 10, 20])
+def test_uniform_draws_hear_all_clients_alike(in_flight):
+  """The slowest takes 10 times as long as the fastest.
+
+  A client is drawn with probability 1 / N, busy or not, so the messages of each
+  are binomial. Four standard deviations, for 60 clients in all. What waits at
+  slow clients at the end is at most the P tasks under way.
+  """
+  schedule = _make(6000, in_flight=in_flight, redispatch='uniform')
+  share = 1 / 20
+  sent = np.bincount(schedule.client, minlength=20)
+  deviation = np.sqrt(len(schedule.client) * share * (1 - share))
+  np.testing.assert_allclose(
+      sent, len(schedule.client) * share, atol=4 * deviation
+  )
+  applied = np.bincount(schedule.client[schedule.order], minlength=20)
+  assert np.all(sent - applied >= 0) and np.sum(sent - applied) == in_flight
+
+
+def test_constant_delays_and_the_same_client_weigh_by_speed():
+  """The closed form of the bias that uniform draws do not have."""
+  seconds = np.arange(1.0, 5.0)
+  schedule = _make(
+      5000, delays=_Fixed(*seconds), num_clients=4, in_flight=4,
+      redispatch='same_client',
+  )
+  applied = np.bincount(schedule.client[schedule.order], minlength=4)
+  expected = 1 / seconds / np.sum(1 / seconds)
+  np.testing.assert_allclose(applied / applied.sum(), expected, atol=1e-3)
+
+
+def test_a_busy_client_computes_its_tasks_one_after_the_other():
+  schedule = _make(
+      300, delays=_Fixed(*[2.0] * 3), num_clients=3, in_flight=3,
+      redispatch='uniform',
+  )
+  waited = 0
+  for client in range(3):
+    tasks = np.flatnonzero(schedule.client == client)
+    begun = np.maximum(
+        schedule.sent_at[tasks], [0.0, *schedule.arrives_at[tasks][:-1]]
+    )
+    np.testing.assert_array_equal(schedule.arrives_at[tasks], begun + 2)
+    waited += np.sum(begun > schedule.sent_at[tasks])
+  assert waited > 50  # Otherwise nothing was tried.
+
+
 def test_the_same_client_works_again_if_asked_for():
   schedule = _make(redispatch='same_client')
   assert len(set(schedule.client.tolist())) == 5

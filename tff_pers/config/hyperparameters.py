@@ -69,7 +69,7 @@ def field(
     maximum: Optional[float] = None,
     below: Optional[float] = None,
     choices: Optional[Sequence[str]] = None,
-    auto: bool = False,
+    auto: Union[bool, Sequence[str]] = False,
     when: str = '',
     search: Optional[Range] = None,
 ) -> Any:
@@ -84,7 +84,7 @@ def field(
     below: Exclusive upper bound.
     choices: Allowed strings.
     auto: Whether the string `auto` is allowed as well as a number, which is an
-      integer if the default is one.
+      integer if the default is one; or the strings that are.
     when: The condition on other hyperparameters under which this one acts, e.g.
       `router=learned`, see `conditions`; empty: it always acts.
     search: The range in which tuners search; None: they do not change it.
@@ -93,7 +93,8 @@ def field(
       default=default,
       metadata=dict(
           help=help, minimum=minimum, above=above, maximum=maximum,
-          below=below, choices=tuple(choices) if choices else None, auto=auto,
+          below=below, choices=tuple(choices) if choices else None,
+          auto=('auto',) if auto is True else tuple(auto or ()),
           when=when, search=search,
       ),
   )
@@ -133,7 +134,7 @@ def parse(spec: dataclasses.Field, text: str) -> Any:
   Raises:
     ValueError: If `text` is not of the field's type.
   """
-  if spec.metadata['auto'] and text == 'auto':
+  if text in spec.metadata['auto']:
     return text
   kind: type[Any] = type(spec.default)
   if spec.metadata['auto'] and kind is str:
@@ -258,7 +259,7 @@ def without_idle(
 def is_allowed(spec: dataclasses.Field, value: Any) -> bool:
   """Returns whether a value is in the field's range."""
   meta = spec.metadata
-  if meta['auto'] and value == 'auto':
+  if isinstance(value, str) and value in meta['auto']:
     return True
   if meta['choices'] is not None:
     return value in meta['choices']
@@ -311,7 +312,7 @@ def allowed(spec: dataclasses.Field) -> str:
     bounds.append(f"< {meta['below']}")
   if bounds:
     text += ' ' + ' and '.join(bounds)
-  return text + (' or auto' if meta['auto'] else '')
+  return ' or '.join([text, *meta['auto']])
 
 
 _RAISES = (

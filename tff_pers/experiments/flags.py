@@ -162,7 +162,8 @@ class SharedFlags:
   )
   redispatch: str = hp.field(
       'uniform_idle', 'Client that starts next in an event-driven run: one'
-      ' drawn from idle clients, or the one that has just sent its message.',
+      ' drawn from idle clients, the one that has just sent its message, or one'
+      ' drawn from all, which computes its tasks one after the other.',
       choices=asynchrony.REDISPATCH,
   )
   tier_assignment: str = hp.field(

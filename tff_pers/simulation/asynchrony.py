@@ -20,7 +20,7 @@ import numpy as np
 
 from tff_pers.simulation import asynchrony_delays
 
-REDISPATCH = ('uniform_idle', 'same_client')
+REDISPATCH = ('uniform_idle', 'same_client', 'uniform')
 _EVENTS = 3  # First number of seed sequences; see `cohort` for 1 and 2.
 
 
@@ -112,8 +112,9 @@ def make_schedule(
     seed: The run's seed.
     messages_per_update: B.
     redispatch: Which client is sent the next task: one drawn uniformly from the
-      idle ones (`uniform_idle`), or the one whose message was applied
-      (`same_client`).
+      idle ones (`uniform_idle`), the one whose message was applied
+      (`same_client`), or one drawn uniformly from all (`uniform`), which
+      computes its tasks one after the other.
 
   Raises:
     ValueError: If P is not in 1..N, or the rule is unknown.
@@ -131,16 +132,15 @@ def make_schedule(
   events = _Events(delays, num_clients, np.random.default_rng(
       [_EVENTS, seed, 0]
   ))
+  draw = events.draw if redispatch == 'uniform' else events.draw_idle
   for _ in range(in_flight):
-    events.send(events.draw_idle(), now=0.0)
+    events.send(draw(), now=0.0)
   while len(events.order) < num_updates * messages_per_update:
     now, clients = events.apply_next()
+    if redispatch == 'uniform_idle':
+      events.idle += clients
     for client in clients:
-      if redispatch == 'same_client':
-        events.idle.remove(client)
-      else:
-        client = events.draw_idle()
-      events.send(client, now)
+      events.send(client if redispatch == 'same_client' else draw(), now)
   return Schedule(
       client=np.array(events.client, np.int32),
       sent_after=np.array(events.sent_after, np.int64),
@@ -157,9 +157,10 @@ class _Events:
   def __init__(self, delays, num_clients: int, generator):
     self._delays, self._generator = delays, generator
     self._visits = [0] * num_clients
+    self._busy_until = [0.0] * num_clients
     # A heap of (time of arrival, client, task).
     self._under_way: list[tuple[float, int, int]] = []
-    self.idle = _Idle(num_clients)
+    self.idle = list(range(num_clients))
     self.client: list[int] = []
     self.sent_after: list[int] = []
     self.sent_at: list[float] = []
@@ -168,17 +169,25 @@ class _Events:
 
   def draw_idle(self) -> int:
     """Draws a client uniformly from the idle ones and removes it from them."""
-    return self.idle.take(int(self._generator.integers(len(self.idle))))
+    idle, place = self.idle, int(self._generator.integers(len(self.idle)))
+    idle[place], idle[-1] = idle[-1], idle[place]
+    return idle.pop()
+
+  def draw(self) -> int:
+    """Draws a client uniformly from all."""
+    return int(self._generator.integers(len(self._visits)))
 
   def send(self, client: int, now: float) -> None:
-    """Sends a task to a client that was idle."""
+    """Sends a task to a client, which computes those that it has before."""
     seconds = self._delays.draw(self._generator, client, self._visits[client])
     self._visits[client] += 1
-    heapq.heappush(self._under_way, (now + seconds, client, len(self.client)))
+    arrives_at = max(now, self._busy_until[client]) + seconds
+    self._busy_until[client] = arrives_at
+    heapq.heappush(self._under_way, (arrives_at, client, len(self.client)))
     self.client.append(client)
     self.sent_after.append(len(self.order))
     self.sent_at.append(now)
-    self.arrives_at.append(now + seconds)
+    self.arrives_at.append(arrives_at)
 
   def apply_next(self) -> tuple[float, list[int]]:
     """Applies the messages of the next arrival time; returns it and clients."""
@@ -186,32 +195,5 @@ class _Events:
     while self._under_way and self._under_way[0][0] == now:
       _, client, task = heapq.heappop(self._under_way)
       self.order.append(task)
-      self.idle.add(client)
       clients.append(client)
     return now, clients
-
-
-class _Idle:
-  """A set of clients from which one is drawn in constant time."""
-
-  def __init__(self, num_clients: int):
-    self._clients = list(range(num_clients))
-    self._places = list(range(num_clients))  # By client.
-
-  def __len__(self) -> int:
-    return len(self._clients)
-
-  def add(self, client: int) -> None:
-    self._places[client] = len(self._clients)
-    self._clients.append(client)
-
-  def take(self, place: int) -> int:
-    """Removes and returns the client at a place, where the last one moves."""
-    client, last = self._clients[place], self._clients.pop()
-    if last != client:
-      self._clients[place] = last
-      self._places[last] = place
-    return client
-
-  def remove(self, client: int) -> None:
-    self.take(self._places[client])

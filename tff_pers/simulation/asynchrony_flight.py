@@ -2,7 +2,8 @@
 
 A task is computed when its answer is first needed, together with all others
 that wait. Each uses the message that it was sent, and so its own version of the
-weights.
+weights. A client with several tasks computes one after the other: a task waits
+until the answer to the one before is applied, with the state that it leaves.
 """
 
 from typing import Any, Callable, Iterable, Mapping, Sequence
@@ -22,15 +23,17 @@ class Flight:
   def __init__(
       self, parts: process_lib.Parts,
       client_data: Callable[[Sequence[int]], tuple[list, list]],
+      clients: Sequence[int],
   ):
     """Initializes without any task.
 
     Args:
       parts: The steps of a round of the method.
-      client_data: `tasks -> (client states, data)`. A client computes one task
-        at a time, so its state is still what it was when the task was sent.
+      client_data: `tasks -> (client states, data)`.
+      clients: The client of each task.
     """
     self._parts, self._client_data = parts, client_data
+    self._clients = clients
     self._received: dict[int, Any] = {}
     self._answers: dict[int, Any] = {}
 
@@ -52,7 +55,10 @@ class Flight:
     return self._answers.pop(task)
 
   def _compute_waiting(self) -> None:
-    waiting = sorted(self._received)
+    first: dict[int, int] = {}
+    for task in self.tasks():
+      first.setdefault(self._clients[task], task)
+    waiting = sorted(self._received.keys() & first.values())
     for start in range(0, len(waiting), _TASKS_PER_CALL):
       tasks = waiting[start:start + _TASKS_PER_CALL]
       messages = [self._received[task] for task in tasks]

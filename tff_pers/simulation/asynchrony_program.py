@@ -53,7 +53,9 @@ class AsynchronousProgram(program.TrainingProgram):
     self._events = asynchrony_clocks.EventClock(schedule)
     super().__init__(process, data, states, clock=self._events, **options)
     self._schedule = schedule
-    self._flight = asynchrony_flight.Flight(process.parts, self._of_tasks)
+    self._flight = asynchrony_flight.Flight(
+        process.parts, self._of_tasks, schedule.client.tolist()
+    )
     self._apply = _build_apply(process.parts, process.server_state_type)
     applied = self.position.round * schedule.messages_per_update
     # Tasks that are due now have not been sent yet.

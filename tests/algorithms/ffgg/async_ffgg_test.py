@@ -19,7 +19,9 @@ from tff_pers.data import task as task_lib
 from tff_pers.data import tasks
 from tff_pers.models import partition
 
-_EXACT = ffgg_hp.AsyncFFGGHyperparameters(tuner='exact')
+_EXACT = ffgg_hp.AsyncFFGGHyperparameters(
+    tuner='exact', server_learning_rate='theorem'
+)
 
 
 @functools.lru_cache(maxsize=None)
@@ -86,9 +88,16 @@ def test_step_of_theorem_7():
   np.testing.assert_allclose(
       step, 1 / (2 * oracle.smoothness * np.sqrt(2 * 5 * delay)), rtol=1e-9
   )
+  with pytest.raises(ValueError, match='must be auto or a number where'):
+    _EXACT.step(task_lib.Arrivals(8, 3), None)
+
+
+def test_steps_by_default_and_as_given():
   arrivals = task_lib.Arrivals(8, 3)
-  assert _EXACT.step(arrivals, None) == 1 / 8  # Without L.
-  assert _EXACT.step(None, None) == 1.0  # A round has one at a time.
+  default = ffgg_hp.AsyncFFGGHyperparameters()
+  assert default.step(arrivals, 2.0) == 1 / (2 * 8)
+  assert default.step(arrivals, None) == 1 / 8  # Without L.
+  assert default.step(None, None) == 1.0  # A round has one at a time.
   given = hp.replace(_EXACT, server_learning_rate=0.3)
   assert given.step(arrivals, 2.0) == 0.3
 
@@ -135,13 +144,14 @@ def test_11_no_neighbourhood_for_any_seed(seed):
 def test_11_on_the_control_there_is_a_floor_and_same_client_is_biased():
   task, floors = _task('overpersonalized_control'), {}
   oracle = least_squares.LeastSquares(task)
-  for redispatch in ('uniform_idle', 'same_client'):
+  for redispatch in ('uniform_idle', 'same_client', 'uniform'):
     path, _ = _path(task, _events(3000, redispatch=redispatch), 3000)
     floors[redispatch] = np.linalg.norm(
         path[-500:] - oracle.root, axis=1
     ).mean()
   assert floors['uniform_idle'] >= 0.05
   assert floors['same_client'] >= 3 * floors['uniform_idle']
+  assert floors['uniform'] <= floors['uniform_idle']
 
 
 @pytest.mark.slow

@@ -174,8 +174,8 @@ FAULTS = (
         'finished_is_not_idle',
         what='Who has just sent a message is not drawn.',
         file=_SCHEDULE,
-        old='      self.idle.add(client)\n      clients.append(client)\n',
-        new='      clients.append(client)\n',
+        old='      events.idle += clients\n',
+        new='      pass\n',
         tests=(
             f'{_SCHEDULE_TEST}::test_who_works_next_is_uniform_over_the_idle',
         ),

@@ -202,11 +202,12 @@ class AsyncFFGGHyperparameters(FFGGHyperparameters):
   # The base class has no auto; `step` turns it into a number.
   server_learning_rate: _Rate = hp.field(  # type: ignore[assignment]
       'auto',
-      'Step size gamma_theta of the global weights, per message; auto: if the'
-      ' smoothness L of the clients is known, the theoretical 1 / (2 L sqrt(2 P'
-      ' tau_max)) with P clients in flight and the largest delay tau_max; else'
-      ' 1 / P.',
-      above=0.0, auto=True, search=hp.Between(0.01, 3.0, log=True),
+      'Step size gamma_theta of the global weights, per message; auto: 1 / (L'
+      ' P) with P clients in flight, or 1 / P if the smoothness L of the clients'
+      ' is unknown; theorem: 1 / (2 L sqrt(2 P tau_max)) with the largest delay'
+      ' tau_max.',
+      above=0.0, auto=('auto', 'theorem'),
+      search=hp.Between(0.01, 3.0, log=True),
   )
 
   def __post_init__(self):
@@ -220,18 +221,26 @@ class AsyncFFGGHyperparameters(FFGGHyperparameters):
   def step(
       self, arrivals: Optional[task_lib.Arrivals], smoothness: Optional[float]
   ) -> float:
-    """Returns gamma_theta (Theorem 7).
+    """Returns gamma_theta.
 
     Args:
       arrivals: Known delays of the messages; None: rounds, each of which counts
         as one message without delay.
       smoothness: L, or None if unknown.
+
+    Raises:
+      ValueError: If the step of Theorem 7 is asked for and L is unknown.
     """
     if not isinstance(self.server_learning_rate, str):
       return self.server_learning_rate
     in_flight, max_delay = arrivals or (1, 1)
+    if self.server_learning_rate == 'auto':
+      return 1.0 / ((smoothness or 1.0) * in_flight)
     if smoothness is None:
-      return 1.0 / in_flight
+      raise ValueError(
+          '`server_learning_rate` must be auto or a number where the smoothness'
+          ' of the clients is unknown, found theorem.'
+      )
     return 1.0 / (2.0 * smoothness * math.sqrt(2.0 * in_flight * max_delay))
 
 

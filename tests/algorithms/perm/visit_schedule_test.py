@@ -150,6 +150,69 @@ def test_models_do_not_wait_for_clients_that_are_not_there():
   assert np.ptp(visits_of.sum(axis=1)) <= 4  # Models train alike.
 
 
+def _visited(mixing_of, num_rounds, hyperparameters):
+  """Returns the model at each client in rounds with all, int[rounds, N]."""
+  num_clients = mixing_rows.MixingRows(mixing_of(0)).num_clients
+  plan = tf.function(lambda pending, mixing, key: visit_schedule.
+                     matching_owners(
+                         pending, mixing, tf.ones([num_clients], tf.bool), key,
+                         hyperparameters
+                     ))
+  pending = visit_schedule.nothing_pending(hyperparameters, mixing_of(0), False)
+  owners = []
+  for t in range(num_rounds):
+    hosts = plan(pending, mixing_of(t), tf.constant([t, 0], tf.int64))
+    pending = hosts['pending']
+    owners.append(hosts['owners'].numpy())
+  return np.array(owners)
+
+
+@pytest.mark.parametrize('sparse', [False, True])
+def test_a_client_that_enters_a_row_waits_for_the_next_epoch(sparse):
+  """Model 0 learns from 0 and 1 when its epoch begins, then also from 2."""
+  def mixing_of(t):
+    row = [1 / 2, 1 / 2, 0] if t == 0 else [1 / 3, 1 / 3, 1 / 3]
+    dense = tf.constant([row, [0, 1, 0], [0, 0, 1]], tf.float32)
+    if not sparse:
+      return dense
+    columns = tf.constant([[2, 0, 1] if t else [0, 1, 2], [1, 0, 0], [2, 0, 0]])
+    return dict(
+        columns=columns,
+        values=tf.gather(dense, columns, batch_dims=1)
+        * [[1, 1, 1], [1, 0, 0], [1, 0, 0]],
+    )
+
+  hosts = np.argwhere(_visited(mixing_of, 30, _hyperparameters()) == 0)[:, 1]
+  assert len(hosts) >= 8
+  assert set(hosts[:2]) == {0, 1}
+  assert set(hosts[2:5]) == set(hosts[5:8]) == {0, 1, 2}
+
+
+def test_no_more_clients_are_idle_than_rows_require():
+  """The bound is for models that train alike by their rows; they nearly do.
+
+  A client hosts one model per round, so the most wanted of them is the bound.
+  Rounds are few, and in the last epoch models are ahead at other clients.
+  """
+  n, num_rounds = 8, 150
+  hyperparameters = _hyperparameters(step_cap='auto', schedule='matching')
+  mixing = np.random.default_rng(0).dirichlet(np.full(n, 0.5), n)
+  mixing += 0.2 * np.eye(n) + 0.15 * np.eye(n)[0]  # Client 0 is popular.
+  mixing = tf.constant(mixing / mixing.sum(axis=1, keepdims=True), tf.float32)
+  epoch = visit_schedule.visits_per_epoch(
+      mixing, tf.fill([n, 1], n), hyperparameters
+  ).numpy()
+  shares = epoch / epoch.sum(axis=1, keepdims=True)
+  owners = _visited(lambda t: mixing, num_rounds, hyperparameters)
+  idle, bound = np.mean(owners < 0), 1 - 1 / shares.sum(axis=0).max()
+  assert bound > 0.3 and abs(idle - bound) < 0.06
+  visits_of = np.array([
+      [np.sum(owners[:, c] == i) for c in range(n)] for i in range(n)
+  ])
+  found = visits_of / visits_of.sum(axis=1, keepdims=True)
+  np.testing.assert_allclose(found, shares, atol=0.06)
+
+
 def test_sparse_and_dense_weights_mean_the_same():
   dense = np.array(
       [[0.7, 0.0, 0.3], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]], np.float32

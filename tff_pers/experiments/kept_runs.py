@@ -57,7 +57,7 @@ def key(experiment: experiment_lib.Experiment) -> str:
 def shared(
     experiment: experiment_lib.Experiment, folder: str, kept: Optional[str]
 ) -> Iterator[None]:
-  """Within the block, whoever runs the experiment finds it if it is kept.
+  """Copies the run to its folder before the block, if it is kept.
 
   After the block, the run is kept, also if it diverged.
 
@@ -171,7 +171,9 @@ def _of_file(path: str, size: int, changed: int) -> bytes:
 
 @functools.lru_cache(maxsize=None)
 def _code(registered: frozenset[str]) -> bytes:
-  """Returns the hash of the source of ours, of plug-ins, and of what is theirs.
+  """Returns the hash of the source of this package and of all plug-ins.
+
+  The modules that plug-ins import count unless they are installed.
 
   Args:
     registered: Names of the modules that register methods and tasks.

@@ -113,7 +113,7 @@ FAULTS = (
         'needs_unchecked',
         what='Programs do not check what a method needs.',
         file=_EXPERIMENT,
-        old='  _check_needs(method, hyperparameters, task, family)\n',
+        old='  _check_needs(method, missing, family)\n',
         new='',
         tests=(f'{_USAGE}::test_a_method_refuses_a_task_without_its_needs',),
     ),

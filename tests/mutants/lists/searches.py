@@ -109,8 +109,8 @@ FAULTS = (
         'a_killed_trial_is_lost',
         what='What a killed process had begun is not resumed.',
         file=_STUDIES,
-        old='        if frozen.state == optuna.trial.TrialState.RUNNING:\n',
-        new='        if frozen.state == optuna.trial.TrialState.FAIL:\n',
+        old='        if frozen.state != optuna.trial.TrialState.RUNNING:\n',
+        new='        if frozen.state != optuna.trial.TrialState.FAIL:\n',
         tests=(
             _STUDIES_TEST
             + 'test_a_trial_that_was_let_go_is_the_next_one_with_its_values',

@@ -236,16 +236,16 @@ FAULTS = (
         'trials_on_other_seeds',
         what='Values are chosen on the last seed.',
         file=_PROGRAM,
-        old='steps.run(name, seeds[0]) for v',
-        new='steps.run(name, seeds[-1]) for v',
+        old='variant: {v: tried_runs[name, seeds[0]] for',
+        new='variant: {v: steps.run([(name, seeds[-1])])[name, seeds[-1]] for',
         tests=_RUN_ON_ALL_SEEDS,
     ),
     Fault(
         'first_value_on_other_seeds',
         what='The other seeds run with the first value of the grid.',
         file=_PROGRAM,
-        old='          trials[variant][choice.value], seed\n',
-        new='          next(iter(trials[variant].values())), seed\n',
+        old='      variant: trials[variant][choice.value]\n',
+        new='      variant: next(iter(trials[variant].values()))\n',
         tests=_RUN_ON_ALL_SEEDS,
     ),
     Fault(
@@ -274,8 +274,8 @@ FAULTS = (
         'plots_of_every_seed',
         what='Every run of a comparison is plotted, not those of one seed.',
         file='tff_pers/experiments/sweep.py',
-        old='draw if point[1] == first else None',
-        new='draw',
+        old='{p: draw if p[1] == first else None for p in points}',
+        new='{p: draw for p in points}',
         tests=(
             'tests/binaries/compare_test.py'
             '::test_tables_plots_and_no_run_twice',
@@ -285,8 +285,8 @@ FAULTS = (
         'plots_of_trials',
         what='Trials that were not chosen are plotted.',
         file=_PROGRAM,
-        old='self._sweep.run(variant, seed)',
-        new='self._sweep.run(variant, seed, plots.plot_run)',
+        old='draw = dict.fromkeys(new)',
+        new='draw = dict.fromkeys(new, plots.plot_run)',
         tests=_RUN_ON_ALL_SEEDS,
     ),
     Fault(

@@ -563,8 +563,9 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
          f' {task.arrivals.in_flight} clients in flight,'
          f' largest delay {task.arrivals.max_delay} updates.')
   )
-  for remark in filter(None, (experiment.remark, task.about)):
-    print(remark)
+  for remark in (experiment.remark, task.about):
+    if remark:
+      print(remark)
   if task.class_counts is not None and not quiet:
     print(partition.table(
         task.class_counts, task.groups, names=names, classes=task.class_names

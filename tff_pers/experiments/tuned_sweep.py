@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Mapping, Optional
 
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
@@ -78,7 +78,7 @@ class _Steps:
       self, number: int, sweep: sweep_lib.Sweep, pool: worker_pool.WorkerPool
   ):
     self._number, self._sweep, self._pool = number, sweep, pool
-    self._runs: comparison.Runs = {}
+    self._runs: dict[sweep_lib.Point, Optional[results.Run]] = {}
 
   def run(self, points: Iterable[sweep_lib.Point]) -> comparison.Runs:
     """Returns all runs so far, after those of `points`."""

@@ -1,0 +1,106 @@
+"""Asynchronous FFGG in NumPy, and the tables of docs/ffgg.md that it makes.
+
+    python -m tests.algorithms.ffgg.async_mirror
+
+takes half a minute. Algorithm 3 with w solved exactly, so that a message is
+F_m at the theta of its dispatch. A test holds it equal to the product.
+"""
+
+import numpy as np
+
+from tests.algorithms import least_squares
+from tff_pers.data import tasks
+from tff_pers.simulation import asynchrony
+from tff_pers.simulation import asynchrony_delays
+
+_CLIENTS, _SEEDS, _TARGET = 20, (0, 1, 2), 1e-7
+
+
+def path(
+    oracle: least_squares.LeastSquares, events: asynchrony.Schedule, step: float,
+    num_updates: int,
+) -> np.ndarray:
+  """Returns theta after each update, float64[R, d], from theta = 0."""
+  theta, sent = np.zeros(len(oracle.root)), 0
+  answers, thetas = {}, []
+  for update in range(num_updates):
+    while sent < len(events.client) and events.sent_after[sent] <= update:
+      answers[sent] = oracle.operators(theta)[events.client[sent]]
+      sent += 1
+    theta = theta - step * answers.pop(int(events.order[update]))
+    thetas.append(theta)
+  return np.array(thetas)
+
+
+def _problem(name: str, seed: int) -> least_squares.LeastSquares:
+  family = tasks.get(name)
+  task = family.build(tasks.TaskRequest(seed=seed), family.options())
+  return least_squares.LeastSquares(task)
+
+
+def _events(delays: str, in_flight: int, number: int, seed: int, **options):
+  return asynchrony.make_schedule(
+      asynchrony_delays.build(delays, '', range(_CLIENTS)), _CLIENTS, in_flight,
+      number, seed=seed, **options,
+  )
+
+
+def _theorem(oracle, events, number: int) -> float:
+  """Returns the step of Theorem 7."""
+  return 1 / (2 * oracle.smoothness * np.sqrt(
+      2 * events.in_flight * events.max_delay(number)
+  ))
+
+
+def _print_times(number: int = 3000) -> None:
+  print('| delays | step | virtual seconds to 1e-7 | distance at the end |')
+  print('|---|---|---|---|')
+  for delays in (
+      'exponential[slow=10]', 'constant[slow=10]', 'lognormal[slow=10]',
+      'pareto[shape=1.5]',
+  ):
+    for name in ('auto', 'theorem'):
+      times, ends = [], []
+      for seed in _SEEDS:
+        oracle = _problem('overpersonalized', seed)
+        events = _events(delays, 5, number, seed)
+        step = 1 / (oracle.smoothness * 5)
+        if name == 'theorem':
+          step = _theorem(oracle, events, number)
+        thetas = path(oracle, events, step, number)
+        apart = np.linalg.norm(thetas - oracle.root, axis=1)
+        found = np.flatnonzero(apart <= _TARGET)
+        times.append(f'{events.time_of(found[0] + 1):.0f}' if found.size else '-')
+        ends.append(f'{apart[-1]:.0e}')
+      print(f'| `{delays}` | {name} | {", ".join(times)} | {", ".join(ends)} |')
+
+
+def _print_bias(number: int = 20000) -> None:
+  print('| next client | P | fastest / slowest | distance of the mean |')
+  print('|---|---|---|---|')
+  for redispatch in asynchrony.REDISPATCH:
+    for in_flight in (5, 10, 20):
+      ratios, apart = [], []
+      for seed in _SEEDS:
+        oracle = _problem('overpersonalized_control', seed)
+        events = _events(
+            'exponential[slow=10]', in_flight, number, seed,
+            redispatch=redispatch,
+        )
+        step = _theorem(oracle, events, number)
+        late = path(oracle, events, step, number)[number // 4:]
+        apart.append(np.linalg.norm(late.mean(axis=0) - oracle.root))
+        heard = np.bincount(
+            events.client[events.order], minlength=_CLIENTS
+        )
+        ratios.append(heard[0] / heard[-1] if heard[-1] else np.inf)
+      print(
+          f'| `{redispatch}` | {in_flight} | {np.median(ratios):.2f} |'
+          f' {np.mean(apart):.3f} |'
+      )
+
+
+if __name__ == '__main__':
+  _print_times()
+  print()
+  _print_bias()

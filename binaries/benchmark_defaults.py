@@ -11,6 +11,7 @@ startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import os
+import re
 import sys
 from typing import Any, Mapping, Sequence
 
@@ -76,11 +77,9 @@ def flag_table() -> dict[str, flags.Flag]:
 
 
 def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  chosen = _chosen(
-      given.get('settings', table['settings'].spec.default),
-      given.get('data_dir', ''),
-  )
-  top = given.get('output_dir') or flags.resolve_path('runs/benchmark_defaults')
+  given = {**flags.own_defaults(table), **given}
+  chosen = _chosen(given['settings'], given['data_dir'])
+  top = given['output_dir'] or flags.resolve_path('runs/benchmark_defaults')
   default_settings.write_tumours(top)
   sections, holds = [], True
   for name in chosen:
@@ -99,52 +98,37 @@ def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   return int(not holds)
 
 
+def _chosen(text: str, data_dir: str) -> list[str]:
+  """Returns the names of `--settings`; refuses those without their files."""
+  own = default_settings.SETTINGS
+  embedded = ','.join(name for name in own if not own[name].files)
+  text = re.sub(rf'\b{_EMBEDDED}\b', embedded, text)
+  names = flags.chosen('settings', text, [_EMBEDDED, *own])
+  for name in names:
+    if own[name].files and not data_dir:
+      raise flags.UsageError(
+          f'`--data_dir` must be the folder with the files of {name}, found'
+          f' none. Tip: --settings={_EMBEDDED} are those that need no files.'
+      )
+  return names
+
+
 def _compare(name: str, given: Mapping[str, Any], top: str) -> int:
   """Runs `compare` on a setting; returns an exit code if it wrote no table."""
-  table = os.path.join(top, name, 'runs.csv')
+  setting, folder = default_settings.SETTINGS[name], os.path.join(top, name)
+  own = {**setting.flags, 'jobs': given['jobs'], 'output_dir': folder}
+  if setting.files:
+    own['data_dir'] = given['data_dir']
+  elif 'data_dir' in own:  # A table that this program wrote.
+    own['data_dir'] = os.path.join(top, own['data_dir'])
+  table = os.path.join(folder, 'runs.csv')
   if os.path.exists(table):  # May be left over from an interrupted run.
     os.remove(table)
-  own = _flags(name, given, top)
   code = compare.main([
       'compare', *(f'--{flag}={value}' for flag, value in own.items())
   ])
   # A diverged run gives exit code 1 but still leaves a table.
   return 0 if os.path.exists(table) else code
-
-
-def _chosen(text: str, data_dir: str) -> list[str]:
-  known = default_settings.SETTINGS
-  names = text.split(',')
-  if _EMBEDDED in names:
-    place = names.index(_EMBEDDED)
-    names[place:place + 1] = [
-        name for name in known if not default_settings.needs_files(name)
-    ]
-  chosen = list(dict.fromkeys(names))
-  for name in chosen:
-    if name not in known:
-      raise flags.UsageError(
-          f'`--settings` must be of {_EMBEDDED}, {", ".join(known)}, found'
-          f' {name!r}.'
-      )
-    if default_settings.needs_files(name) and not data_dir:
-      raise flags.UsageError(
-          f'`--data_dir` must be the folder with the files of {name}, found'
-          f' none. Tip: --settings={_EMBEDDED} are those that need no files.'
-      )
-  return chosen
-
-
-def _flags(name: str, given: Mapping[str, Any], top: str) -> dict[str, Any]:
-  """Returns the flags of `compare` for a setting."""
-  own = dict(default_settings.SETTINGS[name].flags)
-  if default_settings.needs_files(name):
-    own['data_dir'] = given['data_dir']
-  elif 'data_dir' in own:  # A table that this program wrote.
-    own['data_dir'] = os.path.join(top, own['data_dir'])
-  if 'jobs' in given:
-    own['jobs'] = given['jobs']
-  return dict(own, output_dir=os.path.join(top, name))
 
 
 def _accuracies(folder: str) -> str:

@@ -15,12 +15,14 @@ startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import os
+import pathlib
 import sys
 from typing import Any, Mapping, Sequence
 
 from tff_pers.core import files
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness as tables
+from tff_pers.experiments import benchmarks
 from tff_pers.experiments import flags
 from tff_pers.experiments import side_by_side
 
@@ -44,24 +46,9 @@ Makes tables of rules against attacks, each with robustness in its own folder.
 Tables are made in parallel, one per core. Rerun the same command to resume.
 Writes benchmark.md beside the folders."""
 
-_WRAPPED = (
-    'median', 'trimmed_mean', 'geometric_median', 'krum', 'centered_clipping'
-)
-_MNIST_RULES = (
-    'mean', *_WRAPPED, *(f'bucketing({rule})' for rule in _WRAPPED)
-)
-_MNIST = dict(
-    task='mnist', algo='fedavg', model='mlp_200', num_clients=25,
-    num_byzantine=5, rounds=600, fedavg_local_steps=1, fedavg_batch_size=32,
-    fedavg_learning_rate=0.1, attacks='ipm,alie,mimic,bit_flip,label_flip',
-    rules=','.join(_MNIST_RULES),
-)
-PARTS: Mapping[str, Mapping[str, object]] = {
-    'overpersonalized': dict(task='overpersonalized', seeds='0,1,2'),
-    'control': dict(task='overpersonalized_control', seeds='0,1,2'),
-    'mnist_iid': dict(_MNIST, partition='iid'),
-    'mnist_shards': dict(_MNIST, partition='shards[classes=2]'),
-}
+PARTS = benchmarks.read_settings(str(
+    pathlib.Path(__file__).parent / 'benchmarks/settings/robustness.yaml'
+))
 _NUM_BEST, _SEEDS = 4, '0,1,2'
 _NOTE = """\
 Distances to the optimum of the honest clients (overpersonalized, control), or
@@ -95,21 +82,14 @@ def flag_table() -> dict[str, flags.Flag]:
 
 
 def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  del table  # Unused.
-  parts = given.get('parts', ','.join(PARTS)).split(',')
-  unknown = [part for part in parts if part not in PARTS]
-  if unknown:
-    raise flags.UsageError(
-        f'`--parts` must be among {", ".join(PARTS)}, found {unknown[0]!r}.'
-    )
-  images = [part for part in parts if PARTS[part]['task'] == 'mnist']
-  if images and not given.get('data_dir'):
+  given = {**flags.own_defaults(table), **given}
+  parts = flags.chosen('parts', given['parts'], list(PARTS))
+  images = [part for part in parts if PARTS[part].files]
+  if images and not given['data_dir']:
     raise flags.UsageError(
         f'`--data_dir` must be the folder of MNIST for {images[0]}, found none.'
     )
-  top = given.get('output_dir') or flags.resolve_path(
-      'runs/benchmark_robustness'
-  )
+  top = given['output_dir'] or flags.resolve_path('runs/benchmark_robustness')
   _make_tables(parts, given, top)
   if len(images) == 2:
     best = ','.join(best_rules([_rows(top, part) for part in images]))
@@ -118,31 +98,28 @@ def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   return 0
 
 
-def _make_tables(parts: Sequence[str], given, top: str, **changes) -> None:
+def _make_tables(
+    parts: Sequence[str], given: Mapping[str, Any], top: str, **changes: str
+) -> None:
   """Makes tables, or adds cells to existing ones."""
-  jobs = given.get('jobs') or side_by_side.num_cores()
-  codes = side_by_side.run(
-      {part: _program(part, given, top, changes) for part in parts},
-      min(jobs, len(parts)),
-  )
+  programs = {}
+  for part in parts:
+    asked = {
+        **PARTS[part].flags, 'output_dir': os.path.join(top, part), **changes
+    }
+    if PARTS[part].files:
+      asked['data_dir'] = given['data_dir']
+    if given['rounds']:
+      asked['rounds'] = given['rounds']
+    programs[part] = [
+        'binaries.robustness',
+        *(f'--{name}={value}' for name, value in asked.items()),
+    ]
+  jobs = given['jobs'] or side_by_side.num_cores()
+  codes = side_by_side.run(programs, min(jobs, len(parts)))
   for part, code in codes.items():
     if code:
       raise flags.Failure(f'The table {part} ended with exit code {code}.')
-
-
-def _program(part: str, given, top: str, changes) -> list[str]:
-  """Returns the module that makes a table, and its flags."""
-  asked = {
-      **PARTS[part], 'output_dir': os.path.join(top, part), **changes
-  }
-  if asked['task'] == 'mnist':
-    asked['data_dir'] = given['data_dir']
-  if given.get('rounds'):
-    asked['rounds'] = given['rounds']
-  return [
-      'binaries.robustness',
-      *(f'--{name}={value}' for name, value in asked.items()),
-  ]
 
 
 def best_rules(parts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
@@ -173,7 +150,7 @@ def _write(top: str, parts: Sequence[str]) -> None:
   blocks = ['# Robust rules against attacks', _NOTE]
   for part in parts:
     text = tables.markdown(
-        _rows(top, part), is_distance=PARTS[part]['task'] != 'mnist'
+        _rows(top, part), is_distance=not PARTS[part].files
     )
     blocks.append(
         f'## {part}\n\n{text}\n\n![Rules against attacks]'

@@ -95,7 +95,7 @@ def test_a_rule_is_as_good_as_its_worst_cell():
 
 
 @pytest.mark.parametrize('argv, sentence', [
-    (['--parts=mnist'], '`--parts` must be among overpersonalized, control'),
+    (['--parts=mnist'], '`--parts` must be of overpersonalized, control'),
     (['--parts=mnist_iid'], '`--data_dir` must be the folder of MNIST'),
 ])
 def test_bad_flags_are_one_sentence(argv, sentence, tmp_path, capsys, handed):

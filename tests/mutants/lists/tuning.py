@@ -505,7 +505,7 @@ FAULTS = (
     Fault(
         'floral_is_hardly_above_the_local_adaptor',
         what='On MNIST FLoRAL is to be 0.05 above the local adaptor.',
-        file='binaries/default_settings.py',
+        file='binaries/benchmarks/settings/defaults.yaml',
         old='local_adaptor+0.15<=floral',
         new='local_adaptor+0.05<=floral',
         tests=(
@@ -516,9 +516,9 @@ FAULTS = (
     Fault(
         'only_some_rounds_are_looked_at',
         what='Settings of visits are evaluated in every tenth round.',
-        file='binaries/default_settings.py',
-        old='seeds=SEEDS, eval_every=1, **flags',
-        new='seeds=SEEDS, eval_every=10, **flags',
+        file='binaries/benchmarks/settings/defaults.yaml',
+        old='    seeds: *seeds\n    eval_every: 1\n',
+        new='    seeds: *seeds\n    eval_every: 10\n',
         tests=(
             'tests/binaries/benchmark_defaults_test.py'
             '::test_settings_are_run_on_seeds_that_nothing_was_tuned_to',

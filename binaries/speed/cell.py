@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from binaries.speed.runtime_benchmark import floor
-from binaries.speed.runtime_benchmark import lines
-from binaries.speed.runtime_benchmark import processes
-from binaries.speed.runtime_benchmark import workloads
+from binaries.speed import floor
+from binaries.speed import lines
+from binaries.speed import processes
+from binaries.speed import workloads
 from tff_pers.runtime import fused
 from tff_pers.runtime.fused import devices
 from tff_pers.runtime import native

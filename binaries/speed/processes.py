@@ -7,7 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from baselines import fedavg
-from binaries.speed.runtime_benchmark import workloads
+from binaries.speed import problems
+from binaries.speed import workloads
 from tff_pers.algorithms.perm import perm
 from tff_pers.client_works import factored_sgd
 from tff_pers.core import process as process_lib
@@ -65,11 +66,8 @@ def _built(workload):
 def perm_hyperparameters(
     workload: workloads.Workload
 ) -> perm.PermHyperparameters:
-  """Single loop, visits from the first round on, a fixed lambda."""
-  return perm.PermHyperparameters(
-      variant='single_loop', warmup_rounds=0, lambda_scale=10.0,
-      **_training(workload),
-  )
+  """Returns those of the workload's PERM."""
+  return problems.perm_hyperparameters('single_loop', **_training(workload))
 
 
 def _training(workload):

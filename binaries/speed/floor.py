@@ -12,10 +12,11 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
-from binaries.speed.runtime_benchmark import processes
-from binaries.speed.runtime_benchmark import workloads
+from binaries.speed import processes
+from binaries.speed import workloads
 from tff_pers.aggregators import shuffling
 from tff_pers.algorithms.perm import own_rows
+from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_mixing
 from tff_pers.algorithms.perm import setting as setting_lib
@@ -195,7 +196,7 @@ def _perm(workload, model, x, y):
 
   @tf.function
   def step(state, t, x, y):
-    weights, models, mixing, pending = state
+    weights, models, rows, pending = state
 
     def gradient(i):
       found = local_gradient.compute(
@@ -212,9 +213,11 @@ def _perm(workload, model, x, y):
     weights = _subtract(
         weights, hyperparameters.gamma * tf.reduce_mean(vectors, axis=0)
     )
-    mixing = _mixing(workload, mixing, vectors, variances, hyperparameters)
+    rows = mixing(
+        rows, vectors, variances, workload.num_examples, hyperparameters
+    )
     hosts = visit_schedule.next_owners(
-        dict(round=t, seed=_SEED), mixing, pending, tf.ones([n], tf.bool),
+        dict(round=t, seed=_SEED), rows, pending, tf.ones([n], tf.bool),
         hyperparameters,
     )
     owners, pending = hosts['owners'], hosts['pending']
@@ -223,7 +226,7 @@ def _perm(workload, model, x, y):
       owner = tf.maximum(owners[i], 0)
       rate = workloads.LEARNING_RATE * tf.cast(
           visits.step_multiplier(
-              mixing, owner, i, hyperparameters, matched=True
+              rows, owner, i, hyperparameters, matched=True
           ),
           tf.float32,
       )
@@ -237,16 +240,16 @@ def _perm(workload, model, x, y):
     models = shuffling.scatter(
         models, tf.boolean_mask(owners, is_host),
         tf.nest.map_structure(
-            lambda rows: tf.boolean_mask(rows, is_host),
+            lambda leaf: tf.boolean_mask(leaf, is_host),
             over_clients(visit, specs),
         ),
     )
-    return weights, models, mixing, pending
+    return weights, models, rows, pending
 
-  mixing = perm_mixing.initial(_setting(n, hyperparameters))
+  rows = perm_mixing.initial(_setting(n, hyperparameters))
   state = (
-      initial, own_rows.tile(initial, n), mixing,
-      visit_schedule.nothing_pending(hyperparameters, mixing, True),
+      initial, own_rows.tile(initial, n), rows,
+      visit_schedule.nothing_pending(hyperparameters, rows, True),
   )
   return _Rounds(step, state, x, y)
 
@@ -259,10 +262,21 @@ def _subtract(weights, vector):
   )
 
 
-def _mixing(workload, mixing, vectors, variances, hyperparameters):
-  """(b): the mixing weights from the gradients."""
-  n = workload.num_clients
-  sizes = tf.fill([n], float(workload.num_examples))
+def mixing(
+    current: tf.Tensor, vectors: tf.Tensor, variances: tf.Tensor,
+    num_examples: int, hyperparameters: perm.PermHyperparameters,
+) -> tf.Tensor:
+  """Returns (b) of PERM: the mixing weights from the gradients.
+
+  Args:
+    current: A, float32[N, N].
+    vectors: Gradients, float32[N, d].
+    variances: Of the gradients, float32[N].
+    num_examples: Examples of each client.
+    hyperparameters: Of PERM.
+  """
+  n = vectors.shape[0]
+  sizes = tf.fill([n], float(num_examples))
   table = dict(
       fingerprints=vectors, rows=sizes, sizes=sizes, variances=variances
   )
@@ -270,7 +284,7 @@ def _mixing(workload, mixing, vectors, variances, hyperparameters):
       table, hyperparameters.lambda_scale, hyperparameters
   )
   setting = _setting(n, hyperparameters)
-  return perm_mixing.Problem(setting, table, lambda_).all_rows(mixing)
+  return perm_mixing.Problem(setting, table, lambda_).all_rows(current)
 
 
 def _setting(num_clients, hyperparameters):

@@ -6,12 +6,13 @@ import os
 import pathlib
 import subprocess
 import tempfile
-import time
 from typing import Any, Callable, Sequence
 
 import psutil
 
-_ROOT = pathlib.Path(__file__).resolve().parents[3]
+from binaries.speed import harness
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class ChildError(RuntimeError):
@@ -62,9 +63,7 @@ class Child:
     Raises:
       ChildError: If the child has ended.
     """
-    # Linux's CPU clock of a process, computed as in `clock_getcpuclockid`: its
-    # resolution is 1 ns, psutil's 10 ms.
-    return self._sum(lambda pid: time.clock_gettime(~pid << 3 | 2))
+    return self._sum(harness.cpu_seconds)
 
   def memory(self, field: str) -> int:
     """Returns bytes of all processes: now (`VmRSS`) or peaks (`VmHWM`).
@@ -72,7 +71,7 @@ class Child:
     Raises:
       ChildError: If the child has ended.
     """
-    return self._sum(lambda pid: _status_bytes(pid, field))
+    return self._sum(lambda pid: harness.memory(pid, field))
 
   def stop(self) -> None:
     """Ends the child."""
@@ -119,11 +118,3 @@ def _python_path() -> str:
   return os.pathsep.join(
       [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
   )
-
-
-def _status_bytes(pid: int, field: str) -> int:
-  status = pathlib.Path(f'/proc/{pid}/status').read_text()
-  lines = [t for t in status.splitlines() if t.startswith(field + ':')]
-  if not lines:
-    raise ProcessLookupError(f'Process {pid} has ended.')  # A zombie.
-  return int(lines[0].split()[1]) * 1024

@@ -6,7 +6,7 @@ checks, measurements or placement. LSTM layers are Keras's own, as in any
 hand-written loop.
 """
 
-from typing import Any
+import itertools
 from unittest import mock
 
 import numpy as np
@@ -33,27 +33,19 @@ _SEED = 0  # Of `process.initialize`.
 _PARALLEL = 4  # Clients in parallel; more is no faster on two cores.
 
 
-class _Rounds:
-  """Repeats `step`, a function of state, round and data."""
-
-  def __init__(self, step, state, *data):
-    self._step, self._state, self._data = step, state, data
-    self._round = 0
-
-  def play(self) -> None:
-    """Runs one round."""
-    self._state = self._step(
-        self._state, tf.constant(self._round), *self._data
-    )
-    self._round += 1
-
-  def weights(self) -> list[np.ndarray]:
-    """Returns the leaves of the global model."""
-    return [w.numpy() for w in self._state[0]]
+def _rounds(step, state, data) -> processes.Rounds:
+  """Returns rounds of `step`, a function of state, round and tensors."""
+  numbers = itertools.count()
+  return processes.Rounds(
+      lambda state, tensors: step(
+          state, tf.constant(next(numbers)), *tensors
+      ),
+      state, data, lambda state: state[0],
+  )
 
 
-def build(workload: workloads.Workload) -> Any:
-  """Returns an object whose `play` runs a round, with `weights`."""
+def build(workload: workloads.Workload) -> processes.Rounds:
+  """Returns the rounds of a workload."""
   with mock.patch.object(keras_recurrent, 'calls', lambda layers: []):
     return _build(workload)
 
@@ -61,13 +53,14 @@ def build(workload: workloads.Workload) -> Any:
 def _build(workload):
   if workload.algorithm == 'tff_learning':
     return _tff_learning(workload)
-  build_rounds = _perm if workload.algorithm == 'perm' else _fedavg
+  build_step = _perm if workload.algorithm == 'perm' else _fedavg
   leaves = zip(*workloads.arrays(workload))
   x, y = (tf.constant(np.stack(leaf)) for leaf in leaves)
-  return build_rounds(workload, workload.model(), x, y)
+  step, state = build_step(workload, workload.model())
+  return _rounds(step, state, itertools.repeat((x, y)))
 
 
-def _fedavg(workload, model, x, y):
+def _fedavg(workload, model):
   """Weights <- mean of the weights after an epoch at each client."""
 
   @tf.function
@@ -82,7 +75,7 @@ def _fedavg(workload, model, x, y):
 
     return (_mean(workload, weights, train),)
 
-  return _Rounds(step, (model.initial_weights(_SEED),), x, y)
+  return step, (model.initial_weights(_SEED),)
 
 
 def _mean(workload, weights, train):
@@ -150,38 +143,36 @@ def _tff_learning(workload):
     return (_mean(workload, weights, train),)
 
   initial = tuple(map(tf.constant, processes.initial_weights(workload)))
-  if workload.pool:
-    return _FreshRounds(workload, step, (initial,))
-  cohort = next(processes.datasets(workload))
-  batches = [[*zip(*dataset)] for dataset in cohort]
-  x, y = map(tf.stack, zip(*batches))  # [clients, batches, batch_size, ...]
-  return _Rounds(step, (initial,), x, y)
+  return _rounds(step, (initial,), _batches(workload))
 
 
-class _FreshRounds(_Rounds):
-  """Rounds with new clients, whose examples are reshuffled."""
+def _batches(workload):
+  """Yields x and y of every round, [clients, batches, batch_size, ...].
 
-  def __init__(self, workload, step, state):
-    super().__init__(step, state)
-    self._generator = np.random.default_rng()
-    self._arrays = workloads.arrays(workload)
-    self._cohorts = workloads.cohorts(workload)
-    self._shape = (-1, workload.batch_size)
+  With a pool, rounds have other clients, whose examples are reshuffled.
+  """
+  if not workload.pool:
+    cohort = next(processes.datasets(workload))
+    batches = [[*zip(*dataset)] for dataset in cohort]
+    yield from itertools.repeat([tf.stack(leaf) for leaf in zip(*batches)])
+  generator = np.random.default_rng()
+  arrays = workloads.arrays(workload)
+  for cohort in workloads.cohorts(workload):
+    rows = [
+        generator.permutation(workload.num_examples).reshape(
+            -1, workload.batch_size
+        )
+        for _ in cohort
+    ]
+    yield [
+        tf.constant(np.stack([
+            arrays[client][leaf][own] for client, own in zip(cohort, rows)
+        ]))
+        for leaf in range(2)
+    ]
 
-  def play(self):
-    batches = [self._batches(k) for k in next(self._cohorts)]
-    self._data = tuple(
-        tf.constant(np.stack(leaf)) for leaf in zip(*batches)
-    )
-    super().play()
 
-  def _batches(self, client):
-    order = self._generator.permutation(len(self._arrays[client][0]))
-    rows = order.reshape(self._shape)
-    return [leaf[rows] for leaf in self._arrays[client]]
-
-
-def _perm(workload, model, x, y):
+def _perm(workload, model):
   """PERM's Algorithm 2 with visits in every round; see `perm.perm`."""
   n = workload.num_clients
   hyperparameters = processes.perm_hyperparameters(workload)
@@ -247,11 +238,10 @@ def _perm(workload, model, x, y):
     return weights, models, rows, pending
 
   rows = perm_mixing.initial(_setting(n, hyperparameters))
-  state = (
+  return step, (
       initial, own_rows.tile(initial, n), rows,
       visit_schedule.nothing_pending(hyperparameters, rows, True),
   )
-  return _Rounds(step, state, x, y)
 
 
 def _subtract(weights, vector):

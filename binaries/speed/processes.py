@@ -1,7 +1,7 @@
 """Rounds of the workloads as TFF computations on the current runtime."""
 
 import itertools
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -11,56 +11,75 @@ from binaries.speed import problems
 from binaries.speed import workloads
 from tff_pers.algorithms.perm import perm
 from tff_pers.client_works import factored_sgd
-from tff_pers.core import process as process_lib
 from tff_pers.data import client_data
 from tff_pers import tff
 
 
 class Rounds:
-  """The rounds of a process of this project.
+  """Repeats a round.
 
   Attributes:
     state: The server state.
   """
 
-  def __init__(self, process: process_lib.PersonalizedProcess, data: Any):
-    self.state = process.initialize()
-    self._process, self._data = process, data
+  def __init__(
+      self, step: Callable[[Any, Any], Any], state: Any, data: Iterator[Any],
+      model: Callable[[Any], Any] = lambda state: state['weights'],
+  ):
+    """Prepares rounds.
+
+    Args:
+      step: `(state, data of a round) -> state`.
+      state: The first state.
+      data: Yields the data of each round.
+      model: `state -> leaves of the global model`.
+    """
+    self.state, self._step, self._data, self._model = state, step, data, model
 
   def play(self) -> None:
     """Runs one round."""
-    self._run(self._data)
-
-  def _run(self, data):
-    output = self._process.next(self.state, [()] * len(data), data)
-    self.state = output['state']
+    self.state = self._step(self.state, next(self._data))
 
   def weights(self) -> list[np.ndarray]:
     """Returns the leaves of the global model."""
-    return [np.asarray(w) for w in self.state['weights']]
+    return [np.asarray(leaf) for leaf in self._model(self.state)]
 
 
-def build(workload: workloads.Workload) -> Any:
-  """Returns an object whose `play` runs a round, with `weights`."""
+def build(workload: workloads.Workload) -> Rounds:
+  """Returns the rounds of a workload."""
   if workload.algorithm == 'tff_learning':
-    return _LearningRounds(workload)
-  return Rounds(_process(workload), workloads.clients(workload))
+    return _tff_learning(workload)
+  return _of_process(
+      _process(workload), itertools.repeat(workloads.clients(workload))
+  )
+
+
+def soak(workload: workloads.Workload) -> Rounds:
+  """Returns rounds with cohorts of varying clients, size and examples."""
+  return _of_process(_process(workload), varying_cohorts(workload))
+
+
+def _of_process(process, data: Iterator[Any]) -> Rounds:
+  return Rounds(
+      lambda state, cohort: process.next(
+          state, [()] * len(cohort), cohort
+      )['state'],
+      process.initialize(), data,
+  )
 
 
 def _process(workload):
+  training = _training(workload)
   # As in a program that knows the data.
   with factored_sgd.building(workload.num_examples):
-    return _built(workload)
-
-
-def _built(workload):
-  if workload.algorithm == 'perm':
-    return perm.build_perm(
-        workload.model(), workload.num_clients, perm_hyperparameters(workload)
+    if workload.algorithm == 'perm':
+      return perm.build_perm(
+          workload.model(), workload.num_clients,
+          perm_hyperparameters(workload),
+      )
+    return fedavg.build_fedavg(
+        workload.model(), fedavg.FedAvgHyperparameters(**training)
     )
-  return fedavg.build_fedavg(
-      workload.model(), fedavg.FedAvgHyperparameters(**_training(workload))
-  )
 
 
 def perm_hyperparameters(
@@ -77,36 +96,29 @@ def _training(workload):
   )
 
 
-class _LearningRounds:
-  """Rounds of `tff.learning`'s weighted FedAvg, as users build it."""
+def _tff_learning(workload) -> Rounds:
+  """Returns rounds of `tff.learning`'s weighted FedAvg, as users build it."""
+  data = datasets(workload)
+  spec = next(data)[0].element_spec
 
-  def __init__(self, workload):
-    self._rounds = datasets(workload)
-    spec = next(self._rounds)[0].element_spec
-
-    def model_fn():
-      return tff.learning.models.from_keras_model(
-          workload.model(), input_spec=spec,
-          loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-      )
-
-    self._process = tff.learning.algorithms.build_weighted_fed_avg(
-        model_fn,
-        tff.learning.optimizers.build_sgdm(workloads.LEARNING_RATE),
-        tff.learning.optimizers.build_sgdm(1.0),
-    )
-    self._state = self._process.set_model_weights(
-        self._process.initialize(),
-        tff.learning.models.ModelWeights(initial_weights(workload), []),
+  def model_fn():
+    return tff.learning.models.from_keras_model(
+        workload.model(), input_spec=spec,
+        loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
 
-  def play(self):
-    data = next(self._rounds)
-    self._state = self._process.next(self._state, data).state
-
-  def weights(self):
-    model = self._process.get_model_weights(self._state)
-    return [np.asarray(w) for w in model.trainable]
+  process = tff.learning.algorithms.build_weighted_fed_avg(
+      model_fn, tff.learning.optimizers.build_sgdm(workloads.LEARNING_RATE),
+      tff.learning.optimizers.build_sgdm(1.0),
+  )
+  state = process.set_model_weights(
+      process.initialize(),
+      tff.learning.models.ModelWeights(initial_weights(workload), []),
+  )
+  return Rounds(
+      lambda state, cohort: process.next(state, cohort).state, state, data,
+      lambda state: process.get_model_weights(state).trainable,
+  )
 
 
 def datasets(workload: workloads.Workload) -> Iterator[list[tf.data.Dataset]]:
@@ -134,48 +146,43 @@ def initial_weights(workload: workloads.Workload) -> list[np.ndarray]:
   ]
 
 
-class VaryingCohorts(Rounds):
-  """Rounds of FedAvg with cohorts of varying clients, size and examples."""
-
-  def __init__(self, workload: workloads.Workload, pool: int = 100):
-    generator = np.random.default_rng(2)
-    clients = [
-        client_data.dense(i, *workload.examples(generator, int(size)))
-        for i, size in enumerate(generator.integers(
-            workload.num_examples // 2, workload.num_examples * 3 // 2, pool
-        ))
-    ]
-    super().__init__(_process(workload), clients)
-    self._generator, self._most = generator, 2 * workload.num_clients
-
-  def play(self) -> None:
-    size = self._generator.integers(1, self._most + 1)
-    chosen = self._generator.choice(len(self._data), size, replace=False)
-    self._run([self._data[client] for client in chosen])
+def varying_cohorts(
+    workload: workloads.Workload, pool: int = 100
+) -> Iterator[list[Any]]:
+  """Yields cohorts of a random size from a pool of clients of random sizes."""
+  generator = np.random.default_rng(2)
+  clients = [
+      client_data.dense(i, *workload.examples(generator, int(size)))
+      for i, size in enumerate(generator.integers(
+          workload.num_examples // 2, workload.num_examples * 3 // 2, pool
+      ))
+  ]
+  while True:
+    size = generator.integers(1, 2 * workload.num_clients + 1)
+    chosen = generator.choice(len(clients), size, replace=False)
+    yield [clients[client] for client in chosen]
 
 
-class Sums:
-  """Sums short vectors of many clients, to measure the cost per client."""
+def sums(num_clients: int, is_ragged: bool) -> Rounds:
+  """Returns sums of short vectors of many clients: the cost per client.
 
-  def __init__(self, num_clients: int, is_ragged: bool):
-    """Draws the vectors, of 5 entries or of 3 to 7."""
-    generator = np.random.default_rng(3)
-    sizes = [5] * num_clients
-    if is_ragged:
-      sizes = generator.integers(3, 8, num_clients).tolist()
-    self._vectors = [np.ones([size], np.float32) for size in sizes]
-    vector = tff.TensorType(np.float32, [None])
+  Args:
+    num_clients: Number of vectors.
+    is_ragged: Whether they have 3 to 7 entries, instead of 5.
+  """
+  generator = np.random.default_rng(3)
+  sizes = [5] * num_clients
+  if is_ragged:
+    sizes = generator.integers(3, 8, num_clients).tolist()
+  vector = tff.TensorType(np.float32, [None])
 
-    @tff.tensorflow.computation(vector)
-    def entries(x):
-      return tf.reduce_sum(x)
+  @tff.tensorflow.computation(vector)
+  def entries(x):
+    return tf.reduce_sum(x)
 
-    @tff.federated_computation(tff.FederatedType(vector, tff.CLIENTS))
-    def total(vectors):
-      return tff.federated_sum(tff.federated_map(entries, vectors))
+  @tff.federated_computation(tff.FederatedType(vector, tff.CLIENTS))
+  def total(vectors):
+    return tff.federated_sum(tff.federated_map(entries, vectors))
 
-    self._total = total
-
-  def play(self) -> float:
-    """Returns the sum of all entries."""
-    return self._total(self._vectors)
+  vectors = [np.ones([size], np.float32) for size in sizes]
+  return Rounds(lambda _, data: total(data), None, itertools.repeat(vectors))

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import itertools
 import os
 import pathlib
 import re
@@ -117,11 +118,8 @@ def test_cohorts_of_the_soak_vary():
   workload = dataclasses.replace(
       workloads.WORKLOADS['W1'], num_examples=4, batch_size=2
   )
-  rounds = processes.VaryingCohorts(workload, pool=20)
-  played = []
-  rounds._run = played.append  # pylint: disable=protected-access
-  for _ in range(10):
-    rounds.play()
+  cohorts = processes.varying_cohorts(workload, pool=20)
+  played = list(itertools.islice(cohorts, 10))
   assert len({len(cohort) for cohort in played}) > 3
   sizes = {int(c['num_examples']) for cohort in played for c in cohort}
   assert len(sizes) > 2

@@ -15,13 +15,13 @@ import re
 import sys
 from typing import Any, Mapping, Sequence
 
-from binaries import check_orderings
 from binaries import compare
 from binaries import default_claims
 from binaries import default_settings
 from tff_pers.core import files
 from tff_pers.evaluation import results
 from tff_pers.experiments import flags
+from tff_pers.experiments import orderings
 
 SUMMARY = """\
 python -m binaries.benchmark_defaults --data_dir=DIR
@@ -90,7 +90,7 @@ def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     rows = default_claims.check(name, folder)
     holds = holds and all(row['holds'] == 'yes' for row in rows)
     sections += [f'## {name}', _accuracies(folder),
-                 results.markdown(check_orderings.COLUMNS, rows)]
+                 results.markdown(orderings.COLUMNS, rows)]
   text = '\n\n'.join(['# Default flags', *sections]) + '\n'
   path = os.path.join(top, 'defaults.md')
   files.write_text(path, text)

@@ -108,7 +108,7 @@ class Benchmark(NamedTuple):
 
 
 class Claim(NamedTuple):
-  """Arguments of `check_orderings.check`."""
+  """Arguments of `orderings.check`."""
 
   expect: str
   metric: str = 'accuracy'

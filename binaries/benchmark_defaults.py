@@ -23,40 +23,14 @@ from tff_pers.evaluation import results
 from tff_pers.experiments import flags
 from tff_pers.experiments import orderings
 
-SUMMARY = """\
-python -m binaries.benchmark_defaults --data_dir=DIR
-    [--settings=embedded,femnist,...]
-
-Compares PERM or FLoRAL with default flags to methods that bound their accuracy,
-each setting with compare in its own folder, and checks the claims listed below.
-femnist, floral_cifar10 and floral_mnist need files from DIR; `embedded` stands
-for all other settings.
-
-  label_shift, rotated, shards, dirichlet, iid, each also _raw
-      Partitions of digits, with and without each client's mean image. Claims:
-      PERM is at most .015 below local_only and fedavg (dirichlet_raw: .03 below
-      fedavg), and .1 and .06 above local_only on label_shift, label_shift_raw.
-  synthetic_groups, tumours, tumours_by_size, femnist
-      Two groups of opposite labels (.02 above local_only), scikit-learn's table
-      of tumours, 30 writers of EMNIST. Claims as above.
-  new_clients    Clients that never trained are at most .03 below those that
-      did. For this setting and all above, every round with visits has at least
-      one, and no metric of a round is NaN.
-  many_clients   1,000 clients, 100 per round: .95 of them are in the right
-      group, and PERM is at most .02 below oracle_groups.
-  floral_label_shift   Rank 1: an accuracy of .8 in each of ten seeds.
-  floral_cifar10, floral_mnist   Reduced data, shifted labels: FLoRAL is above
-      local_adaptor; on MNIST by .15, and at least .6.
-
-Rerun to resume. Writes defaults.md beside the folders. Exit codes: 0 all claims
-hold, 1 at least one does not, 2 bad flags."""
 _EMBEDDED = 'embedded'
 
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
   return flags.program(
-      'benchmark_defaults', SUMMARY, flag_table, _benchmark, argv
+      'benchmark_defaults', default_settings.FILE.help, flag_table, _benchmark,
+      argv,
   )
 
 

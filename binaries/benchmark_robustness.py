@@ -26,43 +26,17 @@ from tff_pers.experiments import benchmarks
 from tff_pers.experiments import flags
 from tff_pers.experiments import side_by_side
 
-SUMMARY = """\
-python -m binaries.benchmark_robustness --data_dir=DIR
-    [--parts=overpersonalized,control,mnist_iid,mnist_shards] [--rounds=N]
-    [--jobs=N]
-
-Makes tables of rules against attacks, each with robustness in its own folder.
-
-  overpersonalized  FFGG, 20 honest and 5 Byzantine clients; honest clients
-                    share an optimal shared part, so robust rules are exact.
-  control           FFGG on clients without a common optimum: all rules stall.
-  mnist_iid, mnist_shards
-                    MNIST from DIR, 25 workers of which 5 attack, 600 rounds of
-                    one gradient of 32 examples per worker, mlp_200; examples
-                    dealt at random, or two classes per worker. Rules with and
-                    without bucketing, one seed; then three seeds for the four
-                    rules whose worst cells over both partitions are best.
-
-Tables are made in parallel, one per core. Rerun the same command to resume.
-Writes benchmark.md beside the folders."""
-
-PARTS = benchmarks.read_settings(str(
+_FILE = benchmarks.read_settings(str(
     pathlib.Path(__file__).parent / 'benchmarks/settings/robustness.yaml'
 ))
+PARTS = _FILE.settings
 _NUM_BEST, _SEEDS = 4, '0,1,2'
-_NOTE = """\
-Distances to the optimum of the honest clients (overpersonalized, control), or
-mean test accuracies of the honest clients (MNIST), after the last round: the
-median over seeds, with the worst seed in brackets. Published for MNIST in
-another setting (a CNN, workers with momentum 0.9): the geometric median (RFA)
-under ipm 11.3 %, with bucketing 96.2 %; centered clipping with bucketing
-97.8 %."""
 
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
   return flags.program(
-      'benchmark_robustness', SUMMARY, flag_table, _benchmark, argv
+      'benchmark_robustness', _FILE.help, flag_table, _benchmark, argv
   )
 
 
@@ -92,8 +66,8 @@ def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   top = given['output_dir'] or flags.resolve_path('runs/benchmark_robustness')
   _make_tables(parts, given, top)
   if len(images) == 2:
-    best = ','.join(best_rules([_rows(top, part) for part in images]))
-    _make_tables(images, given, top, rules=best, seeds=_SEEDS)
+    best = tables.best_rules([_rows(top, part) for part in images], _NUM_BEST)
+    _make_tables(images, given, top, rules=','.join(best), seeds=_SEEDS)
   _write(top, parts)
   return 0
 
@@ -122,32 +96,13 @@ def _make_tables(
       raise flags.Failure(f'The table {part} ended with exit code {code}.')
 
 
-def best_rules(parts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
-  """Returns the rules with the best worst-case accuracy over all cells.
-
-  Only cells of the first seed count, because all rules have them.
-
-  Args:
-    parts: The rows of every table.
-  """
-  worst: dict[str, float] = {}
-  for rows in parts:
-    first = [row for row in rows if row['seed'] == '0']
-    rules, _, values = tables.cells(first)
-    for rule, row in zip(rules, values[..., 1]):
-      # A cell without a number counts as accuracy 0.
-      least = min(0.0 if value > 1 else value for value in row)
-      worst[rule] = min(least, worst.get(rule, 1.0))
-  return sorted(worst, key=worst.__getitem__, reverse=True)[:_NUM_BEST]
-
-
 def _rows(top: str, part: str) -> list[dict[str, str]]:
   return results.read_rows(os.path.join(top, part), 'robustness.csv')
 
 
 def _write(top: str, parts: Sequence[str]) -> None:
   """Writes the page."""
-  blocks = ['# Robust rules against attacks', _NOTE]
+  blocks = ['# Robust rules against attacks', _FILE.note]
   for part in parts:
     text = tables.markdown(
         _rows(top, part), is_distance=not PARTS[part].files

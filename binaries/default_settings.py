@@ -8,9 +8,10 @@ from sklearn import datasets
 
 from tff_pers.experiments import benchmarks
 
-SETTINGS = benchmarks.read_settings(str(
+FILE = benchmarks.read_settings(str(
     pathlib.Path(__file__).parent / 'benchmarks/settings/defaults.yaml'
 ))
+SETTINGS = dict(FILE.settings)
 
 
 def write_tumours(folder: str) -> None:

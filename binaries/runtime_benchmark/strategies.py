@@ -7,11 +7,11 @@ Without names: cohorts of small clients, gradient steps on a linear model.
 
 import collections
 import sys
-import time
 
 import numpy as np
 import tensorflow as tf
 
+from binaries.speed import harness
 from binaries.speed import processes
 from binaries.speed import workloads
 from tff_pers.runtime import fused
@@ -45,15 +45,9 @@ def _compare(title: str, build) -> None:
   for strategy in _STRATEGIES:
     with fused.use('cpu', strategy=strategy):
       play = build()
-      rounds = [_seconds(play) for _ in range(3 + _ROUNDS)]
+      rounds = [harness.timed(play).wall for _ in range(3 + _ROUNDS)]
     seconds.append(min(rounds[3:]))  # The first rounds trace and cache data.
   print(f'{title}: ' + ', '.join(f'{s:.4f}' for s in seconds), flush=True)
-
-
-def _seconds(play) -> float:
-  start = time.perf_counter()
-  play()
-  return time.perf_counter() - start
 
 
 def _linear(num_clients: int, num_examples: int, num_features: int):
@@ -83,17 +77,20 @@ def _linear(num_clients: int, num_examples: int, num_features: int):
   generator = np.random.default_rng(0)
   cohort = [
       collections.OrderedDict(
-          x=generator.normal(size=[num_examples, num_features]),
-          y=generator.normal(size=[num_examples]),
+          x=_constant(generator, num_examples, num_features),
+          y=_constant(generator, num_examples),
       )
       for _ in range(num_clients)
   ]
-  for data in cohort:
-    for name in data:
-      data[name] = data[name].astype(np.float32)
-      data[name].flags.writeable = False
   start = np.zeros([num_features], np.float32)
   return lambda: average(start, cohort)
+
+
+def _constant(generator, *shape: int) -> np.ndarray:
+  """Returns random numbers that the runtime may keep on its device."""
+  numbers = generator.normal(size=shape).astype(np.float32)
+  numbers.flags.writeable = False
+  return numbers
 
 
 if __name__ == '__main__':

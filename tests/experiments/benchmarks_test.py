@@ -127,12 +127,12 @@ def test_what_is_wrong_is_one_sentence(tmp_path, old, new, message):
 def test_settings_have_flags_and_claims(tmp_path):
   path = tmp_path / 'some.yaml'
   text = (
-      'settings:\n  one:\n    flags:\n      seeds: 3,4\n    files: true\n'
+      'help: h\nnote: n\nsettings:\n  one:\n    flags:\n      seeds: 3,4\n    files: true\n'
       '    claims:\n      - expect: a<b\n        in_seeds: 2\n'
       '    new_clients: 0.03\n'
   )
   path.write_text(text)
-  assert benchmarks.read_settings(str(path)) == {'one': benchmarks.Setting(
+  assert benchmarks.read_settings(str(path)).settings == {'one': benchmarks.Setting(
       dict(seeds='3,4'), files=True, new_clients=0.03,
       claims=(benchmarks.Claim('a<b', in_seeds=2),),
   )}

@@ -135,6 +135,20 @@ class Setting(NamedTuple):
   new_clients: Optional[float] = None
 
 
+class Settings(NamedTuple):
+  """What a program runs one by one.
+
+  Attributes:
+    help: Beginning of its `--help` text.
+    settings: The settings by name.
+    note: Explanation of the numbers on its page.
+  """
+
+  help: str
+  settings: Mapping[str, Setting]
+  note: str = ''
+
+
 class _Loader(yaml.SafeLoader):
   """Keeps scalars as typed; supports anchors and merge keys."""
 
@@ -181,14 +195,13 @@ def read(path: str) -> Benchmark:
   return benchmark
 
 
-def read_settings(path: str) -> dict[str, Setting]:
-  """Returns the settings of a file by name.
+def read_settings(path: str) -> Settings:
+  """Returns the settings that a file describes.
 
   Raises:
     ValueError: As `read`.
   """
-  where = os.path.basename(path)
-  return _each(_SETTING)(_content(path).get('settings'), f'{where}, settings')
+  return _SETTINGS(_content(path), os.path.basename(path))
 
 
 def _content(path: str) -> dict[str, Any]:
@@ -330,3 +343,4 @@ _SETTING = _of(
     claims=lambda value, where: tuple(_CLAIM(own, where) for own in value),
     new_clients=_number(float),
 )
+_SETTINGS = _of(Settings, help=_text, note=_text, settings=_each(_SETTING))

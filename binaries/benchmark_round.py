@@ -48,12 +48,12 @@ def main() -> None:
     )
   runtime.use(_RUNTIME.value)
   if _COHORT.value:
-    _print_cohorts(round_lib.Cohorts(_CLIENTS.value, _COHORT.value))
+    _print_cohorts(round_lib.few_of_many(_CLIENTS.value, _COHORT.value))
   else:
-    _print_everybody(round_lib.Everybody(_CLIENTS.value))
+    _print_everybody(round_lib.everybody(_CLIENTS.value))
 
 
-def _print_everybody(setting: round_lib.Everybody) -> None:
+def _print_everybody(setting: round_lib.Setting) -> None:
   print(
       f'{_CLIENTS.value} clients x {round_lib.EXAMPLES} examples, MLP with'
       f' {setting.model.num_parameters:,} weights, 20 local steps of batch 20,'
@@ -64,22 +64,23 @@ def _print_everybody(setting: round_lib.Everybody) -> None:
       'share outside', 'wall vs fedavg',
   )
   costs = {}
-  for name, process in setting.processes.items():
-    costs[name] = wall, cpu = setting.play(process, _ROUNDS.value)
-    floor = setting.tensorflow_seconds(name)
+  for name, floor in round_lib.tensorflow_seconds(setting).items():
+    costs[name] = wall, cpu = round_lib.play(setting, name, _ROUNDS.value)
     harness.print_row(
         name, f'{wall:.2f}', f'{cpu:.2f}', f'{floor:.2f}',
         f'{max(0.0, 1 - floor / cpu):.0%}',
         f'{wall / costs["fedavg"].wall:.2f}',
     )
-  seconds = setting.mixing_seconds()
+  seconds = round_lib.mixing_seconds(
+      _CLIENTS.value, setting.model.num_parameters
+  )
   print(
       f'\nThe server solves for the mixing weights in {seconds:.3f} CPU s,'
       f' {seconds / cpu:.1%} of a round of perm_single_loop.'
   )
 
 
-def _print_cohorts(setting: round_lib.Cohorts) -> None:
+def _print_cohorts(setting: round_lib.Setting) -> None:
   print(
       f'{_COHORT.value} of {_CLIENTS.value} clients per round,'
       f' {setting.model.num_parameters} weights, {_RUNTIME.value} runtime\n'
@@ -87,8 +88,8 @@ def _print_cohorts(setting: round_lib.Cohorts) -> None:
   harness.print_header(
       'method', 'wall s / round', 'CPU s / round', 'peak memory, MB'
   )
-  for name, process in setting.processes.items():
-    wall, cpu = setting.play(process, _ROUNDS.value)
+  for name in setting.processes:
+    wall, cpu = round_lib.play(setting, name, _ROUNDS.value)
     peak = harness.memory(os.getpid()) / 2**20
     harness.print_row(name, f'{wall:.2f}', f'{cpu:.2f}', f'{peak:.0f}')
 

@@ -15,6 +15,7 @@ from absl import flags
 
 from binaries.speed import harness
 from binaries.speed import tiers
+from tff_pers.models import macs
 
 _REPETITIONS = flags.DEFINE_integer(
     'repetitions', 5, 'Number of measured turns.', lower_bound=1
@@ -39,13 +40,13 @@ def main() -> None:
     costs = harness.in_turn(calls, _REPETITIONS.value)
     full = tiered.tiers[0]
     for tier, ratio in zip(tiered.tiers, tiered.ratios):
-      own, macs = costs[ratio], tiers.macs(tier)
+      own, products = costs[ratio], macs.total(tier.model)
       against = harness.median_ratio(own, costs[tiered.ratios[0]]).cpu
       harness.print_row(
-          name, f'{ratio:g}', tier.num_parameters, macs,
+          name, f'{ratio:g}', tier.num_parameters, products,
           f'{1000 * harness.median(own).cpu / num_steps:.3g}',
           f'{tier.num_parameters / full.num_parameters:.3f}',
-          f'{macs / tiers.macs(full):.3f}', f'{against:.3f}',
+          f'{products / macs.total(full.model):.3f}', f'{against:.3f}',
       )
     server, clients, share = tiers.of_a_round(
         costs, tiered.ratios, num_steps

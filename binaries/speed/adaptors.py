@@ -1,6 +1,7 @@
 """Local steps and predictions with and without adaptors."""
 
-from typing import Any, Iterator, NamedTuple
+import dataclasses
+from typing import Any, Iterator
 
 import tensorflow as tf
 
@@ -17,7 +18,8 @@ _RATE = workloads.LEARNING_RATE
 _RATES = router_training.Rates(base=_RATE, adaptors=_RATE, router=_RATE)
 
 
-class Call(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Call:
   """A function and its argument, called `repeat` times per measurement.
 
   Attributes:

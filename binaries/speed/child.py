@@ -34,7 +34,9 @@ class Child:
     """
     self._errors = tempfile.TemporaryFile('w+')
     environment = dict(
-        os.environ, PYTHONPATH=_python_path(), TF_CPP_MIN_LOG_LEVEL='3',
+        os.environ, TF_CPP_MIN_LOG_LEVEL='3', PYTHONPATH=os.pathsep.join(
+            filter(None, [str(_ROOT), os.environ.get('PYTHONPATH')])
+        ),
         # Several children share a GPU; by default each takes all of its memory.
         TF_FORCE_GPU_ALLOW_GROWTH='true', XLA_PYTHON_CLIENT_PREALLOCATE='false',
     )
@@ -73,19 +75,15 @@ class Child:
     """
     return self._sum(lambda pid: harness.memory(pid, field))
 
-  def stop(self) -> None:
-    """Ends the child."""
+  def __enter__(self):
+    return self
+
+  def __exit__(self, *error):
     with contextlib.suppress(BrokenPipeError):  # The child has ended already.
       self._stdin.close()
     self._process.wait()
     self._stdout.close()
     self._errors.close()
-
-  def __enter__(self):
-    return self
-
-  def __exit__(self, *error):
-    self.stop()
 
   def _sum(self, measure: Callable[[int], Any]) -> Any:
     """Returns the sum over the child and its living children."""
@@ -111,10 +109,3 @@ class Child:
     self._errors.seek(0)
     written = [t for t in self._errors.read().splitlines() if t.strip()]
     return ChildError((written or [f'exit code {code}'])[-1])
-
-
-def _python_path() -> str:
-  """Returns the repository followed by this process's PYTHONPATH."""
-  return os.pathsep.join(
-      [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
-  )

@@ -157,16 +157,16 @@ def _batches(workload):
     yield from itertools.repeat([tf.stack(leaf) for leaf in zip(*batches)])
   generator = np.random.default_rng()
   arrays = workloads.arrays(workload)
-  for cohort in workloads.cohorts(workload):
+  for chosen in workloads.cohorts(workload):
     rows = [
         generator.permutation(workload.num_examples).reshape(
             -1, workload.batch_size
         )
-        for _ in cohort
+        for _ in chosen
     ]
     yield [
         tf.constant(np.stack([
-            arrays[client][leaf][own] for client, own in zip(cohort, rows)
+            arrays[client][leaf][own] for client, own in zip(chosen, rows)
         ]))
         for leaf in range(2)
     ]

@@ -1,6 +1,7 @@
 """The rounds of `benchmark_round`."""
 
-from typing import Any, Iterator
+import itertools
+from typing import Any, Callable, Iterator, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -21,128 +22,125 @@ _WARM_UP = 2  # The first rounds trace and compile.
 _RATE, _BATCH, _STEPS = 0.05, 20, 20
 
 
-class _Setting:
-  """Methods by name, and the clients of their rounds.
+class Setting(NamedTuple):
+  """Methods, and the clients of their rounds.
 
   Attributes:
     model: The model.
-    processes: The methods.
+    processes: The methods by name.
+    cohorts: Yields the data of the clients of each round.
   """
 
   model: Any
   processes: dict[str, Any]
-
-  def _cohorts(self) -> Iterator[list[Any]]:
-    """Yields the data of the clients of a round."""
-    raise NotImplementedError
-
-  def play(self, process: Any, num_rounds: int) -> harness.Cost:
-    """Returns the median cost of a round."""
-    state, costs = process.initialize(), []
-
-    def step():
-      nonlocal state
-      state = process.next(state, [()] * len(data), data)['state']
-
-    for _, data in zip(range(_WARM_UP + num_rounds), self._cohorts()):
-      costs.append(harness.timed(step))
-    return harness.median(costs[_WARM_UP:])
+  cohorts: Iterator[list[Any]]
 
 
-class Everybody(_Setting):
-  """All clients take part in each round of FedAvg and of both PERMs."""
-
-  def __init__(self, num_clients: int):
-    """Builds the methods."""
-    training: dict[str, Any] = dict(
-        local_steps=_STEPS, batch_size=_BATCH, learning_rate=_RATE
-    )
-    self.model = zoo.build('mlp', tf.TensorSpec([None, 784]), problems.CLASSES)
-    self._data = problems.clients(num_clients, EXAMPLES, 784)
-    self.processes = dict(fedavg=fedavg.build_fedavg(
-        self.model, fedavg.FedAvgHyperparameters(**training)
-    ))
-    for variant in ('two_stage', 'single_loop'):
-      self.processes[f'perm_{variant}'] = perm.build_perm(
-          self.model, num_clients,
+def everybody(num_clients: int) -> Setting:
+  """Returns rounds of all clients: FedAvg and both variants of PERM."""
+  training: dict[str, Any] = dict(
+      local_steps=_STEPS, batch_size=_BATCH, learning_rate=_RATE
+  )
+  model = zoo.build('mlp', tf.TensorSpec([None, 784]), problems.CLASSES)
+  processes = {
+      f'perm_{variant}': perm.build_perm(
+          model, num_clients,
           problems.perm_hyperparameters(variant, **training),
       )
+      for variant in ('two_stage', 'single_loop')
+  }
+  data = problems.clients(num_clients, EXAMPLES, 784)
+  return Setting(
+      model, {**_fedavg(model, training), **processes}, itertools.repeat(data)
+  )
 
-  def _cohorts(self):
-    while True:
-      yield self._data
 
-  def tensorflow_seconds(self, name: str) -> float:
-    """Returns CPU seconds of a round's client work in plain `tf.function`s."""
-    weights = self.model.initial_weights(0)
-    message = dict(seed=tf.constant(0, tf.int64), round=tf.constant(0))
-    tensors = tf.nest.map_structure(tf.constant, self._data)
+def few_of_many(num_clients: int, cohort_size: int) -> Setting:
+  """Returns rounds of a few clients: FedAvg; PERM with few models, and all."""
+  training: dict[str, Any] = dict(
+      local_epochs=0, local_steps=5, batch_size=_BATCH, learning_rate=_RATE
+  )
+  model = zoo.build(
+      'logistic_regression', tf.TensorSpec([None, 64]), problems.CLASSES
+  )
+  data, rng = problems.clients(num_clients, 20, 64), np.random.default_rng(0)
+  few = min(_FEW_MODELS, num_clients)
 
-    @tf.function
-    def work(client):
-      seed = client_work.key(message, client)
-      trained = local_sgd.train(
-          self.model, weights, client, learning_rate=_RATE, seed=seed,
-          batch_size=_BATCH, num_steps=_STEPS,
-      )
-      if name != 'perm_single_loop':
-        return trained
-      return trained, local_gradient.compute(
-          self.model, weights, client, seed=seed
-      )
+  def build(**values):
+    return perm.build_perm(
+        model, num_clients,
+        problems.perm_hyperparameters('single_loop', **training, **values),
+        full_participation=False,
+    )
 
+  processes = {f'perm[models={few}]': build(models=few), 'perm': build()}
+  cohorts = (
+      [data[i] for i in rng.choice(num_clients, cohort_size, replace=False)]
+      for _ in itertools.count()
+  )
+  return Setting(model, {**_fedavg(model, training), **processes}, cohorts)
+
+
+def _fedavg(model, training) -> dict[str, Any]:
+  hyperparameters = fedavg.FedAvgHyperparameters(**training)
+  return dict(fedavg=fedavg.build_fedavg(model, hyperparameters))
+
+
+def play(setting: Setting, name: str, num_rounds: int) -> harness.Cost:
+  """Returns the median cost of a round of a method."""
+  process, costs = setting.processes[name], []
+  state = process.initialize()
+
+  def step():
+    nonlocal state
+    state = process.next(state, [()] * len(data), data)['state']
+
+  for data in itertools.islice(setting.cohorts, _WARM_UP + num_rounds):
+    costs.append(harness.timed(step))
+  return harness.median(costs[_WARM_UP:])
+
+
+def tensorflow_seconds(setting: Setting) -> dict[str, float]:
+  """Returns CPU seconds of a round's client work in plain `tf.function`s."""
+  model, clients = setting.model, next(setting.cohorts)
+  weights = model.initial_weights(0)
+  message = dict(seed=tf.constant(0, tf.int64), round=tf.constant(0))
+  tensors = tf.nest.map_structure(tf.constant, clients)
+
+  @tf.function
+  def train(client):
+    return local_sgd.train(
+        model, weights, client, learning_rate=_RATE, batch_size=_BATCH,
+        num_steps=_STEPS, seed=client_work.key(message, client),
+    )
+
+  @tf.function
+  def gradient(client):
+    return local_gradient.compute(
+        model, weights, client, seed=client_work.key(message, client)
+    )
+
+  def measure(work: Callable[[Any], Any]) -> float:
     work(tensors[0])  # Traces.
-    costs = [
+    return harness.median([
         harness.timed(lambda: [work(client) for client in tensors])
         for _ in range(3)
-    ]
-    return harness.median(costs).cpu
+    ]).cpu
 
-  def mixing_seconds(self) -> float:
-    """Returns CPU seconds of PERM's (b): distances, lambda, all rows of A."""
-    number = len(self._data)
-    vectors = tf.constant(np.random.default_rng(0).standard_normal(
-        (number, self.model.num_parameters), np.float32
-    ))
-    update = tf.function(lambda: floor.mixing(
-        tf.eye(number), vectors, tf.ones([number]), EXAMPLES,
-        perm.PermHyperparameters(lambda_scale=10.0),
-    ))
-    update()  # Traces.
-    return harness.timed(lambda: [update() for _ in range(5)]).cpu / 5
+  training = measure(train)
+  seconds = dict.fromkeys(setting.processes, training)
+  seconds['perm_single_loop'] += measure(gradient)
+  return seconds
 
 
-class Cohorts(_Setting):
-  """A few of many clients take part in each round."""
-
-  def __init__(self, num_clients: int, cohort_size: int):
-    """Builds FedAvg, PERM with a few models, and with one for each client."""
-    training: dict[str, Any] = dict(
-        local_epochs=0, local_steps=5, batch_size=_BATCH, learning_rate=_RATE
-    )
-    self.model = zoo.build(
-        'logistic_regression', tf.TensorSpec([None, 64]), problems.CLASSES
-    )
-    self._data, self._size = problems.clients(num_clients, 20, 64), cohort_size
-    self._rng = np.random.default_rng(0)
-    few = min(_FEW_MODELS, num_clients)
-
-    def build(**values):
-      return perm.build_perm(
-          self.model, num_clients,
-          problems.perm_hyperparameters('single_loop', **training, **values),
-          full_participation=False,
-      )
-
-    self.processes = {
-        'fedavg': fedavg.build_fedavg(
-            self.model, fedavg.FedAvgHyperparameters(**training)
-        ),
-        f'perm[models={few}]': build(models=few),
-        'perm': build(),
-    }
-
-  def _cohorts(self):
-    while True:
-      chosen = self._rng.choice(len(self._data), self._size, replace=False)
-      yield [self._data[client] for client in chosen]
+def mixing_seconds(num_clients: int, dimension: int) -> float:
+  """Returns CPU seconds of PERM's (b): distances, lambda, all rows of A."""
+  vectors = tf.constant(np.random.default_rng(0).standard_normal(
+      (num_clients, dimension), np.float32
+  ))
+  update = tf.function(lambda: floor.mixing(
+      tf.eye(num_clients), vectors, tf.ones([num_clients]), EXAMPLES,
+      perm.PermHyperparameters(lambda_scale=10.0),
+  ))
+  update()  # Traces.
+  return harness.timed(lambda: [update() for _ in range(5)]).cpu / 5

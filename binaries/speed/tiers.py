@@ -11,7 +11,6 @@ from tff_pers.client_works import frobenius_decay
 from tff_pers.client_works import local_sgd
 from tff_pers.core import random
 from tff_pers.data import client_data
-from tff_pers.models import macs as macs_lib
 from tff_pers.models import tiers
 from tff_pers.models import zoo
 
@@ -64,11 +63,6 @@ def _steps(tier, weights, shape, num_steps: int) -> Callable[[], Any]:
       tier.model, own, data, learning_rate=0.01, seed=tf.zeros([2], tf.int64),
       local=local, batch_size=_BATCH, num_steps=num_steps,
   ))
-
-
-def macs(tier) -> int:
-  """Returns the multiply-accumulates of an example."""
-  return macs_lib.total(tier.model)
 
 
 def of_a_round(

@@ -11,51 +11,26 @@ startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import os
+import re
 import sys
 from typing import Any, Mapping, Sequence
 
-from binaries import check_orderings
 from binaries import compare
 from binaries import default_claims
 from binaries import default_settings
 from tff_pers.core import files
 from tff_pers.evaluation import results
 from tff_pers.experiments import flags
+from tff_pers.experiments import orderings
 
-SUMMARY = """\
-python -m binaries.benchmark_defaults --data_dir=DIR
-    [--settings=embedded,femnist,...]
-
-Compares PERM or FLoRAL with default flags to methods that bound their accuracy,
-each setting with compare in its own folder, and checks the claims listed below.
-femnist, floral_cifar10 and floral_mnist need files from DIR; `embedded` stands
-for all other settings.
-
-  label_shift, rotated, shards, dirichlet, iid, each also _raw
-      Partitions of digits, with and without each client's mean image. Claims:
-      PERM is at most .015 below local_only and fedavg (dirichlet_raw: .03 below
-      fedavg), and .1 and .06 above local_only on label_shift, label_shift_raw.
-  synthetic_groups, tumours, tumours_by_size, femnist
-      Two groups of opposite labels (.02 above local_only), scikit-learn's table
-      of tumours, 30 writers of EMNIST. Claims as above.
-  new_clients    Clients that never trained are at most .03 below those that
-      did. For this setting and all above, every round with visits has at least
-      one, and no metric of a round is NaN.
-  many_clients   1,000 clients, 100 per round: .95 of them are in the right
-      group, and PERM is at most .02 below oracle_groups.
-  floral_label_shift   Rank 1: an accuracy of .8 in each of ten seeds.
-  floral_cifar10, floral_mnist   Reduced data, shifted labels: FLoRAL is above
-      local_adaptor; on MNIST by .15, and at least .6.
-
-Rerun to resume. Writes defaults.md beside the folders. Exit codes: 0 all claims
-hold, 1 at least one does not, 2 bad flags."""
 _EMBEDDED = 'embedded'
 
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
   return flags.program(
-      'benchmark_defaults', SUMMARY, flag_table, _benchmark, argv
+      'benchmark_defaults', default_settings.FILE.help, flag_table, _benchmark,
+      argv,
   )
 
 
@@ -76,11 +51,9 @@ def flag_table() -> dict[str, flags.Flag]:
 
 
 def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  chosen = _chosen(
-      given.get('settings', table['settings'].spec.default),
-      given.get('data_dir', ''),
-  )
-  top = given.get('output_dir') or flags.resolve_path('runs/benchmark_defaults')
+  given = {**flags.own_defaults(table), **given}
+  chosen = _chosen(given['settings'], given['data_dir'])
+  top = given['output_dir'] or flags.resolve_path('runs/benchmark_defaults')
   default_settings.write_tumours(top)
   sections, holds = [], True
   for name in chosen:
@@ -91,7 +64,7 @@ def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     rows = default_claims.check(name, folder)
     holds = holds and all(row['holds'] == 'yes' for row in rows)
     sections += [f'## {name}', _accuracies(folder),
-                 results.markdown(check_orderings.COLUMNS, rows)]
+                 results.markdown(orderings.COLUMNS, rows)]
   text = '\n\n'.join(['# Default flags', *sections]) + '\n'
   path = os.path.join(top, 'defaults.md')
   files.write_text(path, text)
@@ -99,52 +72,37 @@ def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   return int(not holds)
 
 
+def _chosen(text: str, data_dir: str) -> list[str]:
+  """Returns the names of `--settings`; refuses those without their files."""
+  own = default_settings.SETTINGS
+  embedded = ','.join(name for name in own if not own[name].files)
+  text = re.sub(rf'\b{_EMBEDDED}\b', embedded, text)
+  names = flags.chosen('settings', text, [_EMBEDDED, *own])
+  for name in names:
+    if own[name].files and not data_dir:
+      raise flags.UsageError(
+          f'`--data_dir` must be the folder with the files of {name}, found'
+          f' none. Tip: --settings={_EMBEDDED} are those that need no files.'
+      )
+  return names
+
+
 def _compare(name: str, given: Mapping[str, Any], top: str) -> int:
   """Runs `compare` on a setting; returns an exit code if it wrote no table."""
-  table = os.path.join(top, name, 'runs.csv')
+  setting, folder = default_settings.SETTINGS[name], os.path.join(top, name)
+  own = {**setting.flags, 'jobs': given['jobs'], 'output_dir': folder}
+  if setting.files:
+    own['data_dir'] = given['data_dir']
+  elif 'data_dir' in own:  # A table that this program wrote.
+    own['data_dir'] = os.path.join(top, own['data_dir'])
+  table = os.path.join(folder, 'runs.csv')
   if os.path.exists(table):  # May be left over from an interrupted run.
     os.remove(table)
-  own = _flags(name, given, top)
   code = compare.main([
       'compare', *(f'--{flag}={value}' for flag, value in own.items())
   ])
   # A diverged run gives exit code 1 but still leaves a table.
   return 0 if os.path.exists(table) else code
-
-
-def _chosen(text: str, data_dir: str) -> list[str]:
-  known = default_settings.SETTINGS
-  names = text.split(',')
-  if _EMBEDDED in names:
-    place = names.index(_EMBEDDED)
-    names[place:place + 1] = [
-        name for name in known if not default_settings.needs_files(name)
-    ]
-  chosen = list(dict.fromkeys(names))
-  for name in chosen:
-    if name not in known:
-      raise flags.UsageError(
-          f'`--settings` must be of {_EMBEDDED}, {", ".join(known)}, found'
-          f' {name!r}.'
-      )
-    if default_settings.needs_files(name) and not data_dir:
-      raise flags.UsageError(
-          f'`--data_dir` must be the folder with the files of {name}, found'
-          f' none. Tip: --settings={_EMBEDDED} are those that need no files.'
-      )
-  return chosen
-
-
-def _flags(name: str, given: Mapping[str, Any], top: str) -> dict[str, Any]:
-  """Returns the flags of `compare` for a setting."""
-  own = dict(default_settings.SETTINGS[name].flags)
-  if default_settings.needs_files(name):
-    own['data_dir'] = given['data_dir']
-  elif 'data_dir' in own:  # A table that this program wrote.
-    own['data_dir'] = os.path.join(top, own['data_dir'])
-  if 'jobs' in given:
-    own['jobs'] = given['jobs']
-  return dict(own, output_dir=os.path.join(top, name))
 
 
 def _accuracies(folder: str) -> str:

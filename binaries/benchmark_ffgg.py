@@ -3,14 +3,15 @@
     python -m binaries.benchmark_ffgg --output_dir=runs/figure1
 """
 
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
 import os
 import sys
 from typing import Any, Sequence
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-
-# pylint: disable=g-import-not-at-top
 from binaries.ffgg_benchmark import curves
 from binaries.ffgg_benchmark import running
 from tff_pers import runtime
@@ -76,13 +77,10 @@ def flag_table() -> dict[str, flags.Flag]:
 
 
 def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  given = {
-      **{name: flag.spec.default for name, flag in table.items()},
-      **given,
-  }
+  given = {**flags.own_defaults(table), **given}
   output_dir = given.pop('output_dir') or flags.resolve_path('runs/figure1')
   taus, cg_taus = (_numbers(given, name) for name in ('taus', 'cg_taus'))
-  names = _task_names(given['tasks'])
+  names = flags.chosen('tasks', given['tasks'], _TASKS)
   with flags.sentences(names=['strategy', 'device']):
     runtime.use(
         'fused', given['device'] or None, strategy=given['strategy']
@@ -131,16 +129,6 @@ def _numbers(given, name: str) -> list[int]:
         f' {given[name]!r}.'
     )
   return [int(item) for item in dict.fromkeys(items)]
-
-
-def _task_names(text: str) -> list[str]:
-  names = text.split(',')
-  for name in names:
-    if name not in _TASKS:
-      raise flags.UsageError(
-          f'`--tasks` must be of {", ".join(_TASKS)}, found {name!r}.'
-      )
-  return list(dict.fromkeys(names))
 
 
 if __name__ == '__main__':

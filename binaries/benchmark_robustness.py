@@ -15,67 +15,28 @@ startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import os
+import pathlib
 import sys
 from typing import Any, Mapping, Sequence
 
 from tff_pers.core import files
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness as tables
+from tff_pers.experiments import benchmarks
 from tff_pers.experiments import flags
 from tff_pers.experiments import side_by_side
 
-SUMMARY = """\
-python -m binaries.benchmark_robustness --data_dir=DIR
-    [--parts=overpersonalized,control,mnist_iid,mnist_shards] [--rounds=N]
-    [--jobs=N]
-
-Makes tables of rules against attacks, each with robustness in its own folder.
-
-  overpersonalized  FFGG, 20 honest and 5 Byzantine clients; honest clients
-                    share an optimal shared part, so robust rules are exact.
-  control           FFGG on clients without a common optimum: all rules stall.
-  mnist_iid, mnist_shards
-                    MNIST from DIR, 25 workers of which 5 attack, 600 rounds of
-                    one gradient of 32 examples per worker, mlp_200; examples
-                    dealt at random, or two classes per worker. Rules with and
-                    without bucketing, one seed; then three seeds for the four
-                    rules whose worst cells over both partitions are best.
-
-Tables are made in parallel, one per core. Rerun the same command to resume.
-Writes benchmark.md beside the folders."""
-
-_WRAPPED = (
-    'median', 'trimmed_mean', 'geometric_median', 'krum', 'centered_clipping'
-)
-_MNIST_RULES = (
-    'mean', *_WRAPPED, *(f'bucketing({rule})' for rule in _WRAPPED)
-)
-_MNIST = dict(
-    task='mnist', algo='fedavg', model='mlp_200', num_clients=25,
-    num_byzantine=5, rounds=600, fedavg_local_steps=1, fedavg_batch_size=32,
-    fedavg_learning_rate=0.1, attacks='ipm,alie,mimic,bit_flip,label_flip',
-    rules=','.join(_MNIST_RULES),
-)
-PARTS: Mapping[str, Mapping[str, object]] = {
-    'overpersonalized': dict(task='overpersonalized', seeds='0,1,2'),
-    'control': dict(task='overpersonalized_control', seeds='0,1,2'),
-    'mnist_iid': dict(_MNIST, partition='iid'),
-    'mnist_shards': dict(_MNIST, partition='shards[classes=2]'),
-}
+_FILE = benchmarks.read_settings(str(
+    pathlib.Path(__file__).parent / 'benchmarks/settings/robustness.yaml'
+))
+PARTS = _FILE.settings
 _NUM_BEST, _SEEDS = 4, '0,1,2'
-_NOTE = """\
-Distances to the optimum of the honest clients (overpersonalized, control), or
-mean test accuracies of the honest clients (MNIST), after the last round: the
-median over seeds, with the worst seed in brackets. Published for MNIST in
-another setting (a CNN, workers with momentum 0.9): the geometric median (RFA)
-under ipm 11.3 %, with bucketing 96.2 %; centered clipping with bucketing
-97.8 %."""
 
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
   return flags.program(
-      'benchmark_robustness', SUMMARY, flag_table, _benchmark, argv
+      'benchmark_robustness', _FILE.help, flag_table, _benchmark, argv
   )
 
 
@@ -95,73 +56,44 @@ def flag_table() -> dict[str, flags.Flag]:
 
 
 def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  del table  # Unused.
-  parts = given.get('parts', ','.join(PARTS)).split(',')
-  unknown = [part for part in parts if part not in PARTS]
-  if unknown:
-    raise flags.UsageError(
-        f'`--parts` must be among {", ".join(PARTS)}, found {unknown[0]!r}.'
-    )
-  images = [part for part in parts if PARTS[part]['task'] == 'mnist']
-  if images and not given.get('data_dir'):
+  given = {**flags.own_defaults(table), **given}
+  parts = flags.chosen('parts', given['parts'], list(PARTS))
+  images = [part for part in parts if PARTS[part].files]
+  if images and not given['data_dir']:
     raise flags.UsageError(
         f'`--data_dir` must be the folder of MNIST for {images[0]}, found none.'
     )
-  top = given.get('output_dir') or flags.resolve_path(
-      'runs/benchmark_robustness'
-  )
+  top = given['output_dir'] or flags.resolve_path('runs/benchmark_robustness')
   _make_tables(parts, given, top)
   if len(images) == 2:
-    best = ','.join(best_rules([_rows(top, part) for part in images]))
-    _make_tables(images, given, top, rules=best, seeds=_SEEDS)
+    best = tables.best_rules([_rows(top, part) for part in images], _NUM_BEST)
+    _make_tables(images, given, top, rules=','.join(best), seeds=_SEEDS)
   _write(top, parts)
   return 0
 
 
-def _make_tables(parts: Sequence[str], given, top: str, **changes) -> None:
+def _make_tables(
+    parts: Sequence[str], given: Mapping[str, Any], top: str, **changes: str
+) -> None:
   """Makes tables, or adds cells to existing ones."""
-  jobs = given.get('jobs') or side_by_side.num_cores()
-  codes = side_by_side.run(
-      {part: _program(part, given, top, changes) for part in parts},
-      min(jobs, len(parts)),
-  )
+  programs = {}
+  for part in parts:
+    asked = {
+        **PARTS[part].flags, 'output_dir': os.path.join(top, part), **changes
+    }
+    if PARTS[part].files:
+      asked['data_dir'] = given['data_dir']
+    if given['rounds']:
+      asked['rounds'] = given['rounds']
+    programs[part] = [
+        'binaries.robustness',
+        *(f'--{name}={value}' for name, value in asked.items()),
+    ]
+  jobs = given['jobs'] or side_by_side.num_cores()
+  codes = side_by_side.run(programs, min(jobs, len(parts)))
   for part, code in codes.items():
     if code:
       raise flags.Failure(f'The table {part} ended with exit code {code}.')
-
-
-def _program(part: str, given, top: str, changes) -> list[str]:
-  """Returns the module that makes a table, and its flags."""
-  asked = {
-      **PARTS[part], 'output_dir': os.path.join(top, part), **changes
-  }
-  if asked['task'] == 'mnist':
-    asked['data_dir'] = given['data_dir']
-  if given.get('rounds'):
-    asked['rounds'] = given['rounds']
-  return [
-      'binaries.robustness',
-      *(f'--{name}={value}' for name, value in asked.items()),
-  ]
-
-
-def best_rules(parts: Sequence[Sequence[Mapping[str, str]]]) -> list[str]:
-  """Returns the rules with the best worst-case accuracy over all cells.
-
-  Only cells of the first seed count, because all rules have them.
-
-  Args:
-    parts: The rows of every table.
-  """
-  worst: dict[str, float] = {}
-  for rows in parts:
-    first = [row for row in rows if row['seed'] == '0']
-    rules, _, values = tables.cells(first)
-    for rule, row in zip(rules, values[..., 1]):
-      # A cell without a number counts as accuracy 0.
-      least = min(0.0 if value > 1 else value for value in row)
-      worst[rule] = min(least, worst.get(rule, 1.0))
-  return sorted(worst, key=worst.__getitem__, reverse=True)[:_NUM_BEST]
 
 
 def _rows(top: str, part: str) -> list[dict[str, str]]:
@@ -170,10 +102,10 @@ def _rows(top: str, part: str) -> list[dict[str, str]]:
 
 def _write(top: str, parts: Sequence[str]) -> None:
   """Writes the page."""
-  blocks = ['# Robust rules against attacks', _NOTE]
+  blocks = ['# Robust rules against attacks', _FILE.note]
   for part in parts:
     text = tables.markdown(
-        _rows(top, part), is_distance=PARTS[part]['task'] != 'mnist'
+        _rows(top, part), is_distance=not PARTS[part].files
     )
     blocks.append(
         f'## {part}\n\n{text}\n\n![Rules against attacks]'

@@ -6,13 +6,13 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from binaries import check_orderings
 from binaries import default_settings
 from tff_pers.evaluation import results
+from tff_pers.experiments import orderings
 
 
 def check(name: str, folder: str) -> list[dict[str, Any]]:
-  """Returns a row of `check_orderings.COLUMNS` per claim of a setting.
+  """Returns a row of `orderings.COLUMNS` per claim of a setting.
 
   Args:
     name: The setting.
@@ -20,7 +20,7 @@ def check(name: str, folder: str) -> list[dict[str, Any]]:
   """
   setting = default_settings.SETTINGS[name]
   rows = [
-      row for claim in setting.claims for row in check_orderings.check(
+      row for claim in setting.claims for row in orderings.check(
           folder, claim.expect, metric=claim.metric, in_seeds=claim.in_seeds
       )
   ]

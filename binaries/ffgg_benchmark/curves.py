@@ -5,12 +5,14 @@ Heterogeneity
     Mishchenko, Islamov, Gorbunov, Horvath. 2023. Section 4 and Figure 1.
 """
 
+import os
 from typing import Any, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
 from tff_pers.data import least_squares
 from tff_pers.data import task as task_lib
+from tff_pers.evaluation import results
 
 _LAMBDA = 0.1  # lambda of L2GD.
 
@@ -112,33 +114,14 @@ def comparison(operator: Operator, tau: int) -> list[Curve]:
   ]
 
 
-# ||F|| after these rounds on overpersonalized data of the paper's scale, from
-# an independent computation of the formulas; not results of the paper.
+# Rounds in tables.
 ROUNDS = (10, 100, 200, 500, 1000)
-_ANY_TAU = {
-    'Local GD, 1/(L_f tau)': (2.7, 1.3, 1.1, 0.60, 0.22),
-    'Scaffold': (5.9, 1.5, 1.3, 0.98, 0.60),
-}
-CALIBRATED = {
-    'tau = 100': {
-        **_ANY_TAU,
-        'FFGG, GD': (1.5, 0.83, 0.43, 5.8e-2, 1.1e-2),
-        'Local GD, 1/L_f': (0.23, 1.8e-2, 1.8e-2, 1.8e-2, 1.8e-2),
-        'L2GD, (M/2)/max': (0.6, 5e-3, 5e-3, 5e-3, 7e-4),
-        'L2GD, (2M)^-1/max': (17.0, 5.7, 2.8, 1.5, 1.5),
-    },
-    'tau = 200': {
-        **_ANY_TAU,
-        'FFGG, GD': (1.5, 0.83, 0.43, 5.8e-2, 6.0e-3),
-        'Local GD, 1/L_f': (3.3e-2, 1.5e-2, 1.5e-2, 1.5e-2, 1.5e-2),
-        'L2GD, (M/2)/max': (0.2, 5e-3, 5e-3, 5e-3, 4e-3),
-        'L2GD, (2M)^-1/max': (14.0, 2.8, 1.6, 1.5, 1.3),
-    },
-    'tau = 500': {
-        **_ANY_TAU,
-        'FFGG, GD': (1.5, 0.83, 0.43, 5.9e-2, 2.2e-3),
-        'Local GD, 1/L_f': (8e-3, 8.4e-3, 8.4e-3, 8.4e-3, 8.4e-3),
-        'L2GD, (M/2)/max': (1e-2, 5e-3, 5e-3, 8e-3, 4e-3),
-        'L2GD, (2M)^-1/max': (9.0, 1.5, 1.5, 1.3, 1.0),
-    },
-}
+
+
+def calibrated(panel: str) -> dict[str, dict[str, str]]:
+  """Returns ||F|| by curve and round, on overpersonalized at the paper's scale.
+
+  From an independent computation of the formulas; not results of the paper.
+  """
+  rows = results.read_rows(os.path.dirname(__file__), 'calibrated.csv')
+  return {row['curve']: row for row in rows if row['panel'] == panel}

@@ -89,21 +89,20 @@ def _points(task, operator, curve, given, title: str):
 def _table(task_name, panel, curves, given) -> str:
   """Returns a table of ||F|| at chosen rounds, beside calibrated numbers."""
   shown = [r for r in curves_lib.ROUNDS if r <= given['rounds']]
-  known = {}
+  known: Mapping[str, Mapping[str, str]] = {}
   if (task_name, given['scale']) == ('overpersonalized', 'paper'):
-    known = curves_lib.CALIBRATED.get(panel, {})
+    known = curves_lib.calibrated(panel)
   rows = []
   for label, curve in curves.items():
     row = dict(curve=label)
-    for number, r in enumerate(shown):
+    for r in shown:
       value = curve.values[0][curve.rounds == r]
       text = f'{value[0]:.2g}' if value.size else '-'
       if label in known:
-        text += f' ({known[label][number]:.2g})'
+        text += f' ({float(known[label][str(r)]):.2g})'
       row[f'round {r}'] = text
     rows.append(row)
-  columns = ('curve', *(f'round {r}' for r in shown))
-  return f'\n{task_name}, {panel}\n\n{results.markdown(columns, rows)}\n'
+  return f'\n{task_name}, {panel}\n\n{results.markdown(list(rows[0]), rows)}\n'
 
 
 def _file_name(task_name: str, panel: str, curve) -> str:

@@ -1,0 +1,3 @@
+"""Programs that look into the rounds of `binaries.benchmark_runtime`."""
+
+import binaries.speed  # Silences TensorFlow.

@@ -1,10 +1,4 @@
-"""Checks that a GPU gives correct, repeatable results, and how fast.
-
-    python -m binaries.gpu_check            # On the GPU.
-    python -m binaries.gpu_check --device=stand_in   # On a second CPU.
-
-Writes gpu_report.md, and the CSV files behind its tables, to --output_dir.
-"""
+"""What `gpu_check` compares, times and counts."""
 
 import concurrent.futures
 import json
@@ -13,40 +7,20 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-
-import numpy as np  # pylint: disable=g-import-not-at-top
+import numpy as np
 import tensorflow as tf
 
+from binaries.speed import child as child_lib
 from binaries.speed import gpu_check_child
 from binaries.speed import gpu_edges
+from binaries.speed import harness
+from binaries.speed import report as report_lib
 from binaries.speed import runtime
-from binaries.speed.runtime_benchmark import child as child_lib
-from binaries.speed.runtime_benchmark import report as report_lib
-from binaries.speed.runtime_benchmark import workloads
-from tff_pers.config import methods
 from tff_pers.evaluation import results
-from tff_pers.experiments import flags
-from tff_pers.runtime import fused
-
-SUMMARY = """\
-python -m binaries.gpu_check [--parts=methods,speed,edges] [--device=gpu:0]
-
-Checks whether the fused runtime is correct and bit-reproducible on this GPU,
-and faster than on the CPU. `methods` runs three rounds of every method on the
-tiny task of the contract tests, and two rounds of every workload of
-benchmark_runtime, on the GPU, on the CPU, and on the GPU again with the same
-seed. `speed` times the workloads on both, beside the same maths written by
-hand. `edges` needs no GPU: it reads from traces how many tensors per round move
-between host and device, and counts the bytes sent to a second CPU. Writes
-gpu_report.md, methods.csv, speed.csv and edges.csv to --output_dir. The exit
-code is 1 if a part fails, differs from the CPU or is not bit-identical."""
 
 STAND_IN = gpu_check_child.STAND_IN
-_PARTS = ('methods', 'speed', 'edges')
 # Runtimes agree to 1e-5 per round. After three rounds with other orders of
 # addition the error may be ten times that; for workloads, ten times the effect
 # of changing the last bit of the initial weights.
@@ -61,90 +35,7 @@ _METHODS = (
 )
 
 
-def main(argv: Sequence[str]) -> int:
-  """Runs the program on `argv`; returns its exit code."""
-  return flags.program('gpu_check', SUMMARY, flag_table, _check, argv)
-
-
-def flag_table() -> dict[str, flags.Flag]:
-  """Returns all flags."""
-  return dict([
-      flags.own_flag(
-          'device', 'gpu',
-          f'The GPU: gpu, gpu:1; {STAND_IN}: a second logical CPU that treats'
-          ' clients as a GPU does (vectorized).',
-      ),
-      flags.own_flag(
-          'parts', 'methods,speed', 'Parts, of ' + ', '.join(_PARTS) + '.'
-      ),
-      flags.own_flag('methods', 'all', 'Methods; all, none or a list.'),
-      flags.own_flag(
-          'workloads', ','.join(workloads.WORKLOADS),
-          'Workloads of benchmark_runtime; none: none.',
-      ),
-      flags.own_flag('rounds', 7, 'Measured rounds of each.', minimum=1),
-      flags.own_flag(
-          'jobs', max(1, (os.cpu_count() or 1) // 2),
-          'Processes at once in `methods`, half of them on the GPU, and in'
-          ' `edges`.', minimum=1,
-      ),
-      flags.own_flag(
-          'output_dir', '', 'Folder of the results; empty: runs/gpu_check.'
-      ),
-  ])
-
-
-def _check(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  given = {
-      **{name: flag.spec.default for name, flag in table.items()}, **given,
-  }
-  parts = _chosen('parts', given['parts'], _PARTS)
-  names = _chosen('methods', given['methods'], methods.names())
-  loads = _chosen('workloads', given['workloads'], list(workloads.WORKLOADS))
-  device = given['device']
-  if device != STAND_IN:
-    with flags.sentences(names=['device']):
-      device = fused.find_devices(device)[0][1:].lower()
-  output_dir = pathlib.Path(
-      given['output_dir'] or flags.resolve_path('runs/gpu_check')
-  )
-  output_dir.mkdir(parents=True, exist_ok=True)
-  text = [f'# {_machine(device)}\n']
-  is_right = True
-  if 'methods' in parts:
-    items = [*names, *(w for w in loads if w not in _NOT_COMPARED)]
-    rows = _compare_methods(items, device, given['jobs'], output_dir)
-    results.write_csv(str(output_dir / 'methods.csv'), _METHODS, rows)
-    is_right = all(row['is_right'] and row['repeats'] for row in rows)
-    text.append(_section('Correct and bit-identical', _METHODS, rows))
-  if 'speed' in parts and loads:
-    rows = _time(loads, device, given)
-    results.write_csv(str(output_dir / 'speed.csv'), report_lib.COLUMNS, rows)
-    text.append(_section('Seconds of a round', report_lib.COLUMNS, rows))
-  if 'edges' in parts:
-    with concurrent.futures.ThreadPoolExecutor(given['jobs']) as pool:
-      rows = list(pool.map(
-          lambda name: _edges(name, output_dir), gpu_edges.CASES
-      ))
-    results.write_csv(str(output_dir / 'edges.csv'), gpu_edges.COLUMNS, rows)
-    text.append(_section(
-        'Between host and device: tensors of the graph, bytes of a round',
-        gpu_edges.COLUMNS, rows,
-    ))
-  report = output_dir / 'gpu_report.md'
-  report.write_text('\n'.join(text), encoding='utf-8')
-  print(f'\n{report.read_text(encoding="utf-8")}\n{report}')
-  return 0 if is_right else 1
-
-
-def _chosen(flag: str, text: str, known: Sequence[str]) -> list[str]:
-  """Returns the names of a comma-separated list, or of `all` or `none`."""
-  if text in ('all', 'none'):
-    return list(known) if text == 'all' else []
-  return runtime.chosen(flag, text, known)
-
-
-def _machine(device: str) -> str:
+def machine(device: str) -> str:
   """Returns a description of the measured machine."""
   title = f'TensorFlow {tf.__version__}, {os.cpu_count()} cores, '
   if device == STAND_IN:
@@ -155,31 +46,40 @@ def _machine(device: str) -> str:
   return title + str(details.get('device_name', device))
 
 
-def _section(title: str, columns, rows) -> str:
+def _section(
+    title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]],
+    path: pathlib.Path,
+) -> str:
+  """Writes a table as CSV; returns it as a section, without empty columns."""
+  results.write_csv(str(path), columns, rows)
   shown = [column for column in columns if any(row[column] for row in rows)]
   return f'## {title}\n\n{results.markdown(shown, rows)}\n'
 
 
-def _compare_methods(
-    items: Sequence[str], device: str, jobs: int, output_dir: pathlib.Path,
-) -> list[dict[str, Any]]:
-  """Returns a row for every method and workload."""
-  def play_share(each):
-    where, number = each
-    folder = output_dir / where.replace(':', '_')
-    # Neighbours in the list take similar times, so deal them out in turn.
-    record(where, folder, items[number::shares])
-    return folder
-
-  for where in (device, 'cpu'):
-    folder = output_dir / where.replace(':', '_')
+def compare_methods(
+    names: Sequence[str], loads: Sequence[str], device: str, jobs: int,
+    output_dir: pathlib.Path,
+) -> tuple[str, bool]:
+  """Returns the section on methods and workloads; whether all are right."""
+  items = [*names, *(load for load in loads if load not in _NOT_COMPARED)]
+  shares = max(1, min(jobs // 2, len(items)))
+  folders = {
+      where: output_dir / where.replace(':', '_') for where in (device, 'cpu')
+  }
+  for folder in folders.values():
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-  shares = max(1, min(jobs // 2, len(items)))
-  tasks = [(d, n) for d in (device, 'cpu') for n in range(shares)]
   with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-    folders = list(pool.map(play_share, tasks))
-  return [row(name, folders[0], folders[-1]) for name in items]
+    list(pool.map(
+        # Neighbours in the list take similar times, so deal them out in turn.
+        lambda task: record(task[0], folders[task[0]], items[task[1]::shares]),
+        [(where, number) for where in folders for number in range(shares)],
+    ))
+  rows = [row(name, folders[device], folders['cpu']) for name in items]
+  section = _section(
+      'Correct and bit-identical', _METHODS, rows, output_dir / 'methods.csv'
+  )
+  return section, all(each['is_right'] and each['repeats'] for each in rows)
 
 
 def record(where: str, folder: pathlib.Path, items: Sequence[str]) -> None:
@@ -224,31 +124,33 @@ def row(name: str, folder: pathlib.Path, cpu: pathlib.Path) -> dict[str, Any]:
   )
 
 
-def _edges(name: str, output_dir: pathlib.Path) -> dict[str, Any]:
-  """Returns what moves between host and device in the rounds of a case."""
-  path = output_dir / f'edges_{list(gpu_edges.CASES).index(name)}.json'
-  subprocess.run(
-      [sys.executable, '-m', 'binaries.speed.gpu_edges', str(path), name],
-      stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True,
-      env=dict(os.environ, CUDA_VISIBLE_DEVICES=''),
-  )
-  return json.loads(path.read_text(encoding='utf-8'))
-
-
-def _time(names: Sequence[str], device: str, given) -> list[dict[str, Any]]:
-  """Returns a row for every workload, runtime and device."""
+def time_rounds(
+    loads: Sequence[str], device: str, given: Mapping[str, Any],
+    output_dir: pathlib.Path,
+) -> str:
+  """Returns the section on seconds of every workload, runtime and device."""
   rows = []
-  places = ['cpu'] if device == STAND_IN else [device, 'cpu']
-  for name in names:
-    for place in places:
+  for name in loads:
+    for place in ['cpu'] if device == STAND_IN else [device, 'cpu']:
       try:
         rows += runtime.measure(
             name, ['fused', 'loop'], dict(given, device=place)
         )
       except child_lib.ChildError as error:
         print(f'{name} on {place} ended early: {error}', flush=True)
-  return rows
+  return _section(
+      'Seconds of a round', report_lib.COLUMNS, rows, output_dir / 'speed.csv'
+  )
 
 
-if __name__ == '__main__':
-  sys.exit(main(sys.argv))
+def count_edges(jobs: int, output_dir: pathlib.Path) -> str:
+  """Returns the section on what moves between host and device."""
+  with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    rows = list(pool.map(
+        lambda name: harness.in_own_process('binaries.speed.gpu_edges', name),
+        gpu_edges.CASES,
+    ))
+  return _section(
+      'Between host and device: tensors of the graph, bytes of a round',
+      gpu_edges.COLUMNS, rows, output_dir / 'edges.csv',
+  )

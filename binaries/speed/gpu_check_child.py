@@ -8,7 +8,7 @@ Writes NAME.npz (arrays after the last round) and NAME.json (the findings).
 import dataclasses
 import functools
 import json
-import pathlib
+import os
 import sys
 import time
 from typing import Any, Callable
@@ -17,8 +17,9 @@ import numpy as np
 import tensorflow as tf
 import tree
 
-from binaries.speed.runtime_benchmark import processes
-from binaries.speed.runtime_benchmark import workloads
+from binaries.speed import processes
+from binaries.speed import workloads
+from tff_pers.core import files
 from tff_pers.runtime import fused
 from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import devices
@@ -44,7 +45,7 @@ def main() -> None:
       seen, arrays = _play(name)
       if device == 'cpu' and name in workloads.WORKLOADS:
         seen.update(sensitivity=_sensitivity(name, arrays))
-      np.savez(pathlib.Path(folder, f'{name}.npz'), **arrays)
+      np.savez(os.path.join(folder, f'{name}.npz'), **arrays)
     except Exception as error:  # pylint: disable=broad-except  It is a finding.
       lines = str(error).strip().splitlines() or ['']
       seen = dict(error=f'{type(error).__name__}: {lines[0][:300]}')
@@ -54,9 +55,7 @@ def main() -> None:
         vectorized=sum(stage.strategy == 'vectorized' for stage in stages),
     )
     # Written last and atomically: if it exists, so do the arrays.
-    partial = pathlib.Path(folder, f'{name}.tmp')
-    partial.write_text(json.dumps(seen), encoding='utf-8')
-    partial.rename(partial.with_suffix('.json'))
+    files.write_text(os.path.join(folder, f'{name}.json'), json.dumps(seen))
 
 
 def use(device: str, choices: choices_lib.Choices) -> None:
@@ -67,6 +66,8 @@ def use(device: str, choices: choices_lib.Choices) -> None:
     choices: Records its schedules.
   """
   names, strategy = ['/CPU:0'], 'loop'
+  if device in (STAND_IN, 'cpu'):
+    tf.config.set_visible_devices([], 'GPU')
   if device == STAND_IN:
     cpu = tf.config.list_physical_devices('CPU')[0]
     if len(tf.config.get_logical_device_configuration(cpu) or ()) < 2:
@@ -76,9 +77,7 @@ def use(device: str, choices: choices_lib.Choices) -> None:
     names, strategy = ['/CPU:1'], 'auto'
     # `auto` depends on it.
     setattr(devices, 'has_gpu', lambda _: True)
-  elif device == 'cpu':
-    tf.config.set_visible_devices([], 'GPU')
-  else:
+  elif device != 'cpu':
     fused.use(device, deterministic=True)  # Sets what a GPU needs.
     names, strategy = fused.find_devices(device), 'auto'
   executor = fused.Executor(names, strategy, choices)

@@ -1,14 +1,13 @@
 """Measures what moves between host and GPU in a round; needs no GPU.
 
-    python -m binaries.speed.gpu_edges FILE NAME
+    python -m binaries.speed.gpu_edges NAME
 
-A second logical CPU acts as the GPU, and `memories` reads the traces. Writes a
-row of JSON to the file, for `gpu_check`.
+A second logical CPU acts as the GPU, and `memories` reads the traces. Prints a
+row as JSON, for `gpu_check`.
 """
 
 import dataclasses
 import json
-import pathlib
 import sys
 from typing import Any, Callable
 
@@ -66,11 +65,10 @@ CASES: dict[str, tuple[str, Callable[[], Any]]] = {
 
 
 def main() -> None:
-  path, name = sys.argv[1:]
+  [name] = sys.argv[1:]
   choices = choices_lib.Choices()
   gpu_check_child.use(gpu_check_child.STAND_IN, choices)
-  row = dict(measure(*CASES[name]), name=name)
-  pathlib.Path(path).write_text(json.dumps(row), encoding='utf-8')
+  print(json.dumps(dict(measure(*CASES[name]), name=name)))
 
 
 def measure(method: str, make_model: Callable[[], Any]) -> dict[str, Any]:

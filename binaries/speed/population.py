@@ -1,35 +1,17 @@
-"""Measures memory and time with a large population read on demand.
-
-Writes populations in the SQLite format of `tff.simulation.datasets` and trains
-FedPer, whose clients keep their output layer, on cohorts of them. Each
-population has its own process, so that peak memory is its own. Neither memory
-nor time should depend on the number of clients.
-
-  python -m binaries.benchmark_population --clients=1000,100000
-"""
+"""Populations in SQLite files, and FedPer trained on them."""
 
 import contextlib
-import functools
 import io
-import json
 import os
-import pathlib
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
-from typing import Sequence
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-
-from absl import app  # pylint: disable=g-import-not-at-top
-from absl import flags
 import numpy as np
 import tensorflow as tf
 
 import baselines
+from binaries.speed import harness
 from tff_pers import runtime
 from tff_pers.config import methods
 from tff_pers.data import task as task_lib
@@ -46,21 +28,6 @@ from tff_pers.simulation import store
 
 del baselines  # Registers.
 
-_CLIENTS = flags.DEFINE_list(
-    'clients', ['1000', '100000'], 'Sizes of the populations.'
-)
-_COHORT = flags.DEFINE_integer(
-    'clients_per_round', 100, 'Clients per round.', lower_bound=1
-)
-_ROUNDS = flags.DEFINE_integer('rounds', 100, 'Rounds.', lower_bound=2)
-_EVAL_CLIENTS = flags.DEFINE_integer(
-    'eval_clients', 1000, 'Clients per evaluation.', lower_bound=1
-)
-_MEASURE = flags.DEFINE_string(
-    'measure', '',
-    'Measures the population of this file in this process and prints JSON;'
-    ' default: a table of all, each measured in its own process.',
-)
 _WIDTH = 64  # Features of an example.
 _CLASSES = 10
 _FIELDS = {
@@ -74,36 +41,7 @@ CREATE TABLE client_metadata (
 """
 
 
-def main(argv: Sequence[str]) -> None:
-  if len(argv) > 1:
-    raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
-  if _MEASURE.value:
-    print(json.dumps(_measure(_MEASURE.value)))
-    return
-  print(
-      f'fedper, {_COHORT.value} clients per round, {_ROUNDS.value} rounds,'
-      f' evaluations of {_EVAL_CLIENTS.value} clients\n'
-  )
-  print(
-      '| clients | file, MB | peak memory, MB | s / round | of it waiting for'
-      ' data | CPU s / round | s / evaluation | CPU s / evaluation |'
-  )
-  print('|---|---|---|---|---|---|---|---|')
-  for number in map(int, _CLIENTS.value):
-    with tempfile.TemporaryDirectory() as folder:
-      path = os.path.join(folder, 'population.sqlite')
-      _write(path, number)
-      found = _in_own_process(path)
-      size = os.path.getsize(path) / 2**20
-    print(
-        f'| {number:,} | {size:.0f} | {found["peak"]:.0f} |'
-        f' {found["round"]:.3f} | {found["waiting"]:.1%} |'
-        f' {found["round_cpu"]:.3f} | {found["evaluation"]:.2f} |'
-        f' {found["evaluation_cpu"]:.2f} |', flush=True,
-    )
-
-
-def _write(path: str, num_clients: int) -> None:
+def write(path: str, num_clients: int) -> None:
   """Writes clients of 5 to 20 examples, a quarter of which are test data."""
   rng = np.random.default_rng(0)
   centers = rng.standard_normal([_CLASSES, _WIDTH]).astype(np.float32)
@@ -154,19 +92,6 @@ def _clients(path: str) -> program.Data:
   return program.Data(found.train, found.test)
 
 
-def _in_own_process(path: str) -> dict[str, float]:
-  """Returns what `_measure` returns in a fresh interpreter."""
-  output = subprocess.run(
-      [
-          sys.executable, '-m', 'binaries.speed.population',
-          f'--measure={path}', f'--clients_per_round={_COHORT.value}',
-          f'--rounds={_ROUNDS.value}', f'--eval_clients={_EVAL_CLIENTS.value}',
-      ],
-      check=True, stdout=subprocess.PIPE, text=True,
-  ).stdout
-  return json.loads(output.splitlines()[-1])
-
-
 class _Clock(progress.Progress):
   """Records wall, CPU and waiting seconds at the end of each round."""
 
@@ -176,24 +101,30 @@ class _Clock(progress.Progress):
     self.times: list[list[float]] = []
 
   def round_done(self, *args) -> None:
-    self.times.append([*_now(), self._trainer.seconds_waiting])
+    self.times.append([
+        time.monotonic(), time.process_time(), self._trainer.seconds_waiting
+    ])
     super().round_done(*args)
 
 
-def _now() -> np.ndarray:
-  """Returns wall and CPU seconds."""
-  return np.array([time.monotonic(), time.process_time()])
+def measure(
+    path: str, *, clients_per_round: int, rounds: int, eval_clients: int
+) -> dict[str, float]:
+  """Trains on the population of a file; returns the cells of its row.
 
-
-def _measure(path: str) -> dict[str, float]:
-  """Trains on the population of a file; returns the cells of its row."""
+  Args:
+    path: The file.
+    clients_per_round: Clients per round, at most all.
+    rounds: Number of rounds.
+    eval_clients: Clients per evaluation, at most all.
+  """
   runtime.use('fused')
   data = _clients(path)
   number = len(data.train)
   model = zoo.build('mlp', tf.TensorSpec([None, _WIDTH]), _CLASSES)
   task = task_lib.Task(
       'population', model, *data[:2], num_classes=_CLASSES,
-      clients_per_round=min(_COHORT.value, number),
+      clients_per_round=min(clients_per_round, number),
   )
   method = methods.get('fedper')
   process = method.build(task, method.hyperparameters())
@@ -202,41 +133,23 @@ def _measure(path: str) -> dict[str, float]:
   ) as states:
     trainer = program.TrainingProgram(
         process, data, states, evaluated=cohort.evaluated(
-            np.arange(number), min(_EVAL_CLIENTS.value, number), seed=0
+            np.arange(number), min(eval_clients, number), seed=0
         ),
     )
     with release.Releases(
         folder, trainer.columns, 0
-    ) as releases, _Clock(_ROUNDS.value, trainer) as clock:
+    ) as releases, _Clock(rounds, trainer) as clock:
       trainer.run(
-          cohort.uniform(number, task.clients_per_round),
-          rounds=_ROUNDS.value, eval_every=_ROUNDS.value, releases=releases,
-          progress=clock,
+          cohort.uniform(number, task.clients_per_round), rounds=rounds,
+          eval_every=rounds, releases=releases, progress=clock,
       )
     evaluated = data.pick(trainer.evaluated.tolist())
-    evaluate = functools.partial(trainer.evaluate, evaluated)
-    started = _now()
-    evaluate()
-    evaluation = _now() - started
+    evaluation = harness.timed(lambda: trainer.evaluate(evaluated))
   # The first round compiles the computations and is not counted.
   seconds = np.diff(clock.times, axis=0)
   wall, cpu, _ = np.median(seconds, axis=0)
   return dict(
-      peak=_peak_mb(), round=wall, round_cpu=cpu,
+      peak=harness.memory(os.getpid()), round=wall, round_cpu=cpu,
       waiting=seconds[:, 2].sum() / seconds[:, 0].sum(),
-      evaluation=evaluation[0], evaluation_cpu=evaluation[1],
+      evaluation=evaluation.wall, evaluation_cpu=evaluation.cpu,
   )
-
-
-def _peak_mb() -> float:
-  status = pathlib.Path('/proc/self/status').read_text(encoding='ascii')
-  [peak] = [line for line in status.splitlines() if line.startswith('VmHWM')]
-  return int(peak.split()[1]) / 1024
-
-
-def run() -> None:
-  app.run(main)
-
-
-if __name__ == '__main__':
-  run()

@@ -1,39 +1,21 @@
-"""Compares the runtimes to each other and to hand-written TensorFlow.
-
-    python -m binaries.benchmark_runtime --workloads=W1,W2 --rounds=7
-"""
+"""Measures rounds of the workloads in child processes."""
 
 import contextlib
-import itertools
 import os
 import statistics
 import subprocess
 import sys
 from typing import Any, Mapping, NamedTuple, Sequence
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-
-from binaries.speed.runtime_benchmark import cell
-from binaries.speed.runtime_benchmark import child as child_lib
-from binaries.speed.runtime_benchmark import report
-from binaries.speed.runtime_benchmark import workloads
+from binaries.speed import cell
+from binaries.speed import child as child_lib
+from binaries.speed import report
+from binaries.speed import workloads
 from tff_pers.evaluation import results
-from tff_pers.experiments import flags  # pylint: disable=g-import-not-at-top
-from tff_pers.runtime import fused
-
-SUMMARY = """\
-python -m binaries.benchmark_runtime [--workloads=W1,W2] [--runtimes=A,B]
-
-Measures CPU seconds of all processes, wall seconds and peak memory per round,
-for each workload on each runtime; `loop` is the same maths written by hand, as
-one tf.function. Writes runtime.csv and a bar chart (PNG, SVG) to --output_dir.
-
-Every pair of workload and runtime has its own process, so that its memory and
-first rounds are measured separately; the runtimes of a workload run their
-rounds in turn, so that machine load affects all alike. Medians over rounds."""
+from tff_pers.experiments import flags
 
 _FEDJAX_WORKLOADS = ('W1', 'W2', 'W3', 'W4', 'W5')
+_BOTH = ('W6_mlp', 'W6_cnn')  # What W6 means.
 # In the first rounds a runtime compiles, and may try several strategies.
 _WARM_UP = 4
 _SETTLED = 50  # Rounds after which memory must not grow.
@@ -60,102 +42,15 @@ class _Cell(NamedTuple):
   cpu: list[float]
 
 
-def main(argv: Sequence[str]) -> int:
-  """Runs the program on `argv`; returns its exit code."""
-  return flags.program(
-      'benchmark_runtime', SUMMARY, flag_table, _benchmark, argv
-  )
+def workload_names(text: str) -> list[str]:
+  """Returns the workloads of `--workloads`."""
+  found: list[str] = []
+  for name in flags.chosen('workloads', text, [*workloads.WORKLOADS, 'W6']):
+    found += _BOTH if name == 'W6' else [name]
+  return list(dict.fromkeys(found))
 
 
-def flag_table() -> dict[str, flags.Flag]:
-  """Returns all flags."""
-  return dict([
-      flags.own_flag(
-          'workloads', ','.join(workloads.WORKLOADS),
-          'Workloads to run; W6 means both of its forms. '
-          + '; '.join(f'{k}: {w.title}' for k, w in workloads.WORKLOADS.items())
-          + '.',
-      ),
-      flags.own_flag(
-          'runtimes', ','.join(cell.RUNTIMES),
-          'Runtimes, of ' + ', '.join(cell.RUNTIMES) + '.',
-      ),
-      flags.own_flag('rounds', 7, 'Measured rounds of each.', minimum=1),
-      flags.own_flag(
-          'device', '',
-          'Device of fused, loop and FedJAX: cpu, gpu, gpu:1; empty: the GPU if'
-          ' there is one. The native runtime uses the CPU only.',
-      ),
-      flags.own_flag(
-          'fedjax_python', '',
-          'Python of an environment with FedJAX, to compare to (W1 to W5).'
-      ),
-      flags.own_flag(
-          'soak_rounds', 0,
-          'Instead of the table: runs so many rounds of W1 on fused with'
-          ' varying cohorts, and reports whether memory grows.', minimum=0,
-      ),
-      flags.own_flag(
-          'ragged_clients', 0,
-          'Instead of the table: the cost of so many clients with vectors of'
-          ' different lengths on fused, beside equal lengths.', minimum=0,
-      ),
-      flags.own_flag(
-          'output_dir', '', 'Folder of the results; empty: runs/runtime.'
-      ),
-  ])
-
-
-def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  given = {
-      **{name: flag.spec.default for name, flag in table.items()},
-      **given,
-  }
-  names = _workload_names(given['workloads'])
-  runtimes = chosen('runtimes', given['runtimes'], cell.RUNTIMES)
-  with flags.sentences(names=['device']):
-    fused.find_devices(given['device'] or None)
-  if given['fedjax_python']:
-    _check_fedjax(given['fedjax_python'])
-    runtimes.append('fedjax')
-  try:
-    if given['soak_rounds']:
-      _soak(given['soak_rounds'], given['device'])
-    elif given['ragged_clients']:
-      _compare_shapes(given)
-    else:
-      _compare(names, runtimes, given)
-  except child_lib.ChildError as error:
-    raise flags.Failure(f'A measurement ended early: {error}') from error
-  return 0
-
-
-def _workload_names(text: str) -> list[str]:
-  known = [*workloads.WORKLOADS, 'W6']
-  both = ['W6_mlp', 'W6_cnn']
-  found = [
-      both if name == 'W6' else [name]
-      for name in chosen('workloads', text, known)
-  ]
-  return list(dict.fromkeys(itertools.chain(*found)))
-
-
-def chosen(flag: str, text: str, known: Sequence[str]) -> list[str]:
-  """Returns the names of a comma-separated list.
-
-  Raises:
-    flags.UsageError: If a name is not known.
-  """
-  names = text.split(',')
-  for name in names:
-    if name not in known:
-      raise flags.UsageError(
-          f'`--{flag}` must be of {", ".join(known)}, found {name!r}.'
-      )
-  return list(dict.fromkeys(names))
-
-
-def _check_fedjax(python: str) -> None:
+def check_fedjax(python: str) -> None:
   """Refuses a Python without FedJAX."""
   why = 'no such program'
   with contextlib.suppress(OSError):
@@ -174,26 +69,27 @@ def _check_fedjax(python: str) -> None:
 
 
 def _command(name: str, runtime: str, given) -> list[str]:
-  device = given['device']
-  module = 'binaries.speed.runtime_benchmark'
   if runtime == 'fedjax':
-    return [given['fedjax_python'], '-m', f'{module}.fedjax_cell', name, device]
-  return [sys.executable, '-m', f'{module}.cell', name, runtime, device]
+    command = [given['fedjax_python'], '-m', 'binaries.speed.fedjax_cell', name]
+  else:
+    command = [sys.executable, '-m', 'binaries.speed.cell', name, runtime]
+  return [*command, given['device']]
 
 
-def _compare(names: Sequence[str], runtimes: Sequence[str], given) -> None:
-  """Measures; writes the files and prints the tables."""
+def compare(
+    names: Sequence[str], runtimes: Sequence[str], given: Mapping[str, Any]
+) -> None:
+  """Measures workloads on runtimes; writes the files and prints the tables."""
   output_dir = given['output_dir'] or flags.resolve_path('runs/runtime')
   os.makedirs(output_dir, exist_ok=True)
-  rows = []
+  rows: list[dict[str, Any]] = []
   for name in names:
     rows += measure(name, runtimes, given)
     results.write_csv(
         os.path.join(output_dir, 'runtime.csv'), report.COLUMNS, rows
     )
-  titles = {name: w.title for name, w in workloads.WORKLOADS.items()}
-  path = report.plot(rows, titles, output_dir)
-  print(f'\n{report.table(rows)}\n')
+  path = report.plot(rows, output_dir)
+  print(f'\n{results.markdown(report.COLUMNS, rows)}\n')
   ratios = report.ratio_table(rows)
   if ratios:
     print(f'Ratios of CPU seconds:\n\n{ratios}\n')
@@ -242,7 +138,7 @@ def _row(each: _Cell, rounds: int) -> dict[str, Any]:
   )
 
 
-def _soak(rounds: int, device: str) -> None:
+def soak(rounds: int, device: str) -> None:
   """Prints the memory over many rounds with varying cohorts."""
   command = _command(cell.SOAK, 'fused', dict(device=device))
   settled = min(_SETTLED, rounds)
@@ -261,7 +157,7 @@ def _soak(rounds: int, device: str) -> None:
   )
 
 
-def _compare_shapes(given) -> None:
+def compare_shapes(given: Mapping[str, Any]) -> None:
   """Prints the cost of clients of equal and of different shapes."""
   seconds = {}
   for name in (cell.EQUAL, cell.RAGGED):
@@ -275,7 +171,3 @@ def _compare_shapes(given) -> None:
     seconds[name] = statistics.median(used[_WARM_UP:])
     print(f'{name} shapes: {seconds[name]:.3f} CPU s per round', flush=True)
   print(f'ratio: {seconds[cell.RAGGED] / seconds[cell.EQUAL]:.2f}')
-
-
-if __name__ == '__main__':
-  sys.exit(main(sys.argv))

@@ -1,140 +1,86 @@
-"""Compares a local step of each FedHM tier to one of the full model.
-
-Measures ResNet-18 on 32x32 images at the ratios 1, 1/2, 1/4, 1/8, and an MLP at
-1, 1/4, 1/8, 1/16. Also measures the server's decompositions per round, relative
-to a round of 10 clients of these tiers with 2,500 examples each, 1 epoch,
-batches of 64 (measured steps times their number). One process measures all
-calls in turn, so that machine load affects all alike. CPU seconds sum over
-threads, medians over turns; a ratio is the median of those within a turn.
-
-  python -m binaries.benchmark_tiers --repetitions=5
-"""
+"""Local steps of FedHM's tiers, and the server's decompositions."""
 
 import math
-import os
 import statistics
-import time
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
-# TensorFlow reads this when it is imported, so it comes before the imports.
-os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-
-from absl import app  # pylint: disable=g-import-not-at-top
-from absl import flags
 import tensorflow as tf
 
+from binaries.speed import harness
 from tff_pers.client_works import frobenius_decay
 from tff_pers.client_works import local_sgd
 from tff_pers.core import random
 from tff_pers.data import client_data
-from tff_pers.models import macs
 from tff_pers.models import tiers
 from tff_pers.models import zoo
 
-_REPETITIONS = flags.DEFINE_integer(
-    'repetitions', 5, 'Number of measured turns.', lower_bound=1
-)
-_MODELS = flags.DEFINE_list(
-    'models', ['resnet18', 'mlp'], 'Models to measure.'
-)
+CLIENTS = 10  # Of a round.
 _BATCH = 64
-_STEPS_OF_A_CLIENT, _CLIENTS = math.ceil(2500 / _BATCH), 10
+_STEPS_OF_A_CLIENT = math.ceil(2500 / _BATCH)
 # Shape of x, rank ratios, steps per measurement.
-_SETTINGS = {
+SETTINGS = {
     'resnet18': ((32, 32, 3), (1.0, 0.5, 0.25, 0.125), 1),
     'mlp': ((784,), (1.0, 0.25, 0.125, 0.0625), 200),
 }
+_SERVER = 'decompose'
+
+Calls = dict[Any, Callable[[], Any]]
 
 
-def main(argv: Sequence[str]) -> None:
-  if len(argv) > 1:
-    raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
-  for name in _MODELS.value:
-    if name not in _SETTINGS:
-      raise app.UsageError(
-          f'`--models` must be of {", ".join(_SETTINGS)}, found {name!r}.'
-      )
-  print(
-      '| model | ratio | parameters | MACs of an example | CPU ms of a step |'
-      ' parameters vs 1 | MACs vs 1 | CPU vs 1 |'
-  )
-  print('|---|---|---|---|---|---|---|---|')
-  for name in _MODELS.value:
-    shape, ratios, num_steps = _SETTINGS[name]
-    model = zoo.build(name, tf.TensorSpec([None, *shape], tf.float32), 10)
-    tiered = tiers.TieredModel(model, ratios)
-    server = tf.function(tiered.decompose)
-    weights = model.initial_weights(0)
-    calls: dict[Any, Callable[[], Any]] = {
-        **{ratio: _steps(tiered, k, weights, shape, num_steps)
-           for k, ratio in enumerate(ratios)},
-        'decompose': lambda: server(weights, random.key(0)),
-    }
-    _print(name, tiered, _measure(calls), num_steps)
+def build(name: str) -> tuple[tiers.TieredModel, int, Calls]:
+  """Returns a model of `SETTINGS`, its steps per measurement, and the calls.
+
+  The calls take the steps of a tier, by its ratio, or decompose the model; they
+  have been compiled.
+  """
+  shape, ratios, num_steps = SETTINGS[name]
+  model = zoo.build(name, tf.TensorSpec([None, *shape], tf.float32), 10)
+  tiered = tiers.TieredModel(model, ratios)
+  server = tf.function(tiered.decompose)
+  weights = model.initial_weights(0)
+  calls: Calls = {
+      ratio: _steps(tier, weights, shape, num_steps)
+      for tier, ratio in zip(tiered.tiers, ratios)
+  }
+  calls[_SERVER] = lambda: server(weights, random.key(0))
+  for call in calls.values():
+    call()
+  return tiered, num_steps, calls
 
 
-def _steps(tiered, tier: int, weights, shape, num_steps: int):
+def _steps(tier, weights, shape, num_steps: int) -> Callable[[], Any]:
   """Returns a function that takes local steps of a tier on one batch."""
   generator = tf.random.Generator.from_seed(0)
   data = tf.nest.map_structure(tf.constant, client_data.dense(
       0, generator.normal([_BATCH, *shape]).numpy(),
       generator.uniform([_BATCH], 0, 10, tf.int32).numpy(),
   ))
-  own = tiered.tiers[tier].factorized(weights, random.key(0))
+  own = tier.factorized(weights, random.key(0))
   local = frobenius_decay.FactorizedStep(
       momentum=0.9, weight_decay=1e-4, frobenius_decay=1e-4
   )
   return tf.function(lambda: local_sgd.train(
-      tiered.tiers[tier].model, own, data, learning_rate=0.01,
-      seed=tf.zeros([2], tf.int64), local=local, batch_size=_BATCH,
-      num_steps=num_steps,
+      tier.model, own, data, learning_rate=0.01, seed=tf.zeros([2], tf.int64),
+      local=local, batch_size=_BATCH, num_steps=num_steps,
   ))
 
 
-def _measure(calls):
-  """Returns the CPU seconds of each call in every turn."""
-  for call in calls.values():
-    call()  # Traced and warm.
-  seconds: dict[Any, list[float]] = {name: [] for name in calls}
-  for _ in range(_REPETITIONS.value):
-    for name, call in calls.items():
-      start = time.process_time()
-      call()
-      seconds[name].append(time.process_time() - start)
-  return seconds
+def of_a_round(
+    costs: Mapping[Any, Sequence[harness.Cost]], ratios: Sequence[float],
+    num_steps: int,
+) -> tuple[float, float, float]:
+  """Returns CPU seconds of the server and of all clients; the server's share.
 
-
-def _print(name: str, tiered, seconds, num_steps: int) -> None:
-  full, counts = seconds[tiered.ratios[0]], []
-  for tier, ratio in zip(tiered.tiers, tiered.ratios):
-    counts.append((tier.num_parameters, macs.total(tier.model)))
-    (parameters, products), own = counts[-1], seconds[ratio]
-    against = statistics.median(a / b for a, b in zip(own, full))
-    print(
-        f'| {name} | {ratio:g} | {parameters} | {products} |'
-        f' {1000 * statistics.median(own) / num_steps:.3g} |'
-        f' {parameters / counts[0][0]:.3f} | {products / counts[0][1]:.3f} |'
-        f' {against:.3f} |'
-    )
-  of_clients = [
-      _CLIENTS * _STEPS_OF_A_CLIENT / num_steps * statistics.mean(turn)
-      for turn in zip(*(seconds[ratio] for ratio in tiered.ratios))
+  Args:
+    costs: Of the calls, in every turn.
+    ratios: Those of the tiers, which have equally many clients.
+    num_steps: Steps per measurement.
+  """
+  server = [turn.cpu for turn in costs[_SERVER]]
+  clients = [
+      CLIENTS * _STEPS_OF_A_CLIENT / num_steps
+      * statistics.mean(cost.cpu for cost in turn)
+      for turn in zip(*(costs[ratio] for ratio in ratios))
   ]
-  share = statistics.median(
-      server / (server + clients)
-      for server, clients in zip(seconds['decompose'], of_clients)
-  )
-  print(
-      f'\n{name}: the decompositions of a round take'
-      f' {statistics.median(seconds["decompose"]):.3g} CPU seconds, the steps'
-      f' of {_CLIENTS} clients {statistics.median(of_clients):.4g}: a share of'
-      f' {share:.2%}.\n'
-  )
-
-
-def run() -> None:
-  app.run(main)
-
-
-if __name__ == '__main__':
-  run()
+  share = statistics.median(s / (s + c) for s, c in zip(server, clients))
+  return statistics.median(server), statistics.median(clients), share

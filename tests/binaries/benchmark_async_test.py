@@ -1,9 +1,10 @@
-"""`benchmark async` and `speed.events`: what they hand on, tiny runs."""
+"""`benchmark async` and `benchmark_events`: what they hand on, tiny runs."""
 
 import pytest
 from tensorflow.python import pywrap_tfe
 
 from binaries import benchmark
+from binaries import benchmark_events
 from binaries import compare_tuned
 from binaries.speed import events
 from tests.data import emnist_files
@@ -62,5 +63,5 @@ def test_cost_of_events_is_measured(monkeypatch):
 
 
 def test_bad_sizes_are_one_sentence(capsys):
-  assert events.main(['benchmark_events', '--sizes=5:6']) == 2
+  assert benchmark_events.main(['benchmark_events', '--sizes=5:6']) == 2
   assert '`--sizes` must be pairs' in capsys.readouterr().err

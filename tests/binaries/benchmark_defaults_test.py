@@ -11,6 +11,7 @@ from binaries import default_claims
 from binaries import default_settings
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import results
+from tff_pers.experiments import benchmarks
 
 _METRICS = ('round', 'lambda', 'visits_idle', 'cluster_accuracy')
 # Of them the first is a round of the warm-up.
@@ -142,7 +143,7 @@ def test_settings_are_run_on_seeds_that_nothing_was_tuned_to():
   for name, setting in default_settings.SETTINGS.items():
     assert not {'0', '1', '2'} & set(setting.flags['seeds'].split(',')), name
     assert len(setting.flags['seeds'].split(',')) >= 3, name
-    assert not setting.visits or setting.flags['eval_every'] == 1, name
+    assert not setting.visits or setting.flags['eval_every'] == '1', name
 
 
 @pytest.mark.parametrize('worst, holds', [(0.81, True), (0.75, False)])
@@ -159,7 +160,7 @@ def test_runs_a_setting_and_says_what_holds(tmp_path, monkeypatch, capsys):
   monkeypatch.setitem(
       default_settings.SETTINGS, 'tumours', tumours._replace(
           flags=dict(tumours.flags, seeds='0', rounds=1, algos='fedavg'),
-          claims=(default_settings.Claim('fedavg<=1'),),
+          claims=(benchmarks.Claim('fedavg<=1'),),
       ),
   )
   argv = ['', '--settings=tumours', f'--output_dir={tmp_path}']

@@ -90,12 +90,12 @@ def test_a_rule_is_as_good_as_its_worst_cell():
       _row('a', 'ipm', 0.95), _row('b', 'ipm', 0.9), _row('c', 'ipm', 0.9),
       _row('d', 'ipm', 0.3),
   ]
-  assert benchmark_robustness.best_rules([one]) == ['b', 'd', 'a', 'c']
-  assert benchmark_robustness.best_rules([one, other]) == ['b', 'a', 'd', 'c']
+  assert tables.best_rules([one], 4) == ['b', 'd', 'a', 'c']
+  assert tables.best_rules([one, other], 3) == ['b', 'a', 'd']
 
 
 @pytest.mark.parametrize('argv, sentence', [
-    (['--parts=mnist'], '`--parts` must be among overpersonalized, control'),
+    (['--parts=mnist'], '`--parts` must be of overpersonalized, control'),
     (['--parts=mnist_iid'], '`--data_dir` must be the folder of MNIST'),
 ])
 def test_bad_flags_are_one_sentence(argv, sentence, tmp_path, capsys, handed):

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import itertools
 import os
 import pathlib
 import re
@@ -13,14 +14,15 @@ import psutil
 import pytest
 import tensorflow as tf
 
-from binaries.speed import runtime as benchmark_runtime
-from binaries.speed.runtime_benchmark import cell
-from binaries.speed.runtime_benchmark import child as child_lib
-from binaries.speed.runtime_benchmark import floor
-from binaries.speed.runtime_benchmark import operations
-from binaries.speed.runtime_benchmark import processes
-from binaries.speed.runtime_benchmark import report
-from binaries.speed.runtime_benchmark import workloads
+from binaries import benchmark_runtime
+from binaries.runtime_benchmark import operations
+from binaries.speed import cell
+from binaries.speed import child as child_lib
+from binaries.speed import floor
+from binaries.speed import processes
+from binaries.speed import report
+from binaries.speed import runtime as measuring
+from binaries.speed import workloads
 from tff_pers import runtime
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -116,11 +118,8 @@ def test_cohorts_of_the_soak_vary():
   workload = dataclasses.replace(
       workloads.WORKLOADS['W1'], num_examples=4, batch_size=2
   )
-  rounds = processes.VaryingCohorts(workload, pool=20)
-  played = []
-  rounds._run = played.append  # pylint: disable=protected-access
-  for _ in range(10):
-    rounds.play()
+  cohorts = processes.varying_cohorts(workload, pool=20)
+  played = list(itertools.islice(cohorts, 10))
   assert len({len(cohort) for cohort in played}) > 3
   sizes = {int(c['num_examples']) for cohort in played for c in cohort}
   assert len(sizes) > 2
@@ -129,7 +128,7 @@ def test_cohorts_of_the_soak_vary():
 # A child that has a child, which uses 0.3 s of CPU and 50 MiB.
 _SCRIPT = """
 import subprocess, sys
-from binaries.speed.runtime_benchmark import lines
+from binaries.speed import lines
 burn = '''
 import time
 block = bytearray(50 * 2**20)
@@ -200,10 +199,10 @@ def test_children_of_the_child_may_end(options, monkeypatch):
 
 def test_work_after_the_answer_counts_as_its_rounds():
   """CPU readings before each round and in the end; the first is warm-up."""
-  each = benchmark_runtime._Cell(  # pylint: disable=protected-access
+  each = measuring._Cell(  # pylint: disable=protected-access
       'W1', 'fused', _FakeChild(), 9.0, [5.0, 1.0, 3.0], [0.0, 7.0, 8.0, 11.0]
   )
-  row = benchmark_runtime._row(each, 2)  # pylint: disable=protected-access
+  row = measuring._row(each, 2)  # pylint: disable=protected-access
   assert row == dict(
       workload='W1', runtime='fused', device='cpu', first_round_seconds=9.0,
       wall_seconds=2.0, cpu_seconds=2.0, peak_rss_mb=300,
@@ -261,7 +260,7 @@ def test_refuses_bad_flags(argv, sentence, capsys, tmp_path):
 
 
 def test_w6_means_both():
-  names = benchmark_runtime._workload_names('W1,W6')  # pylint: disable=protected-access
+  names = measuring.workload_names('W1,W6')
   assert names == ['W1', 'W6_mlp', 'W6_cnn']
 
 

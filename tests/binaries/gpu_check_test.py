@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from binaries.speed import gpu_check
+from binaries import gpu_check
+from binaries.speed import gpu_check as checking
 
 
 def _rows(folder):
@@ -35,7 +36,7 @@ def test_a_method_is_right_there(tmp_path):
 ])
 def test_what_is_wrong_is_said(tmp_path, monkeypatch, capsys, seen, expected):
   """A child that records, one that says why not, and one that dies."""
-  record = gpu_check.record
+  record = checking.record
 
   def play(where, folder, names):
     del names
@@ -49,7 +50,7 @@ def test_what_is_wrong_is_said(tmp_path, monkeypatch, capsys, seen, expected):
       (folder / 'fedavg.json').write_text(json.dumps(content))
     np.savez(folder / 'fedavg.npz', a=np.ones([3]))
 
-  monkeypatch.setattr(gpu_check, 'record', play)
+  monkeypatch.setattr(checking, 'record', play)
   code = gpu_check.main([
       'gpu_check', '--device=stand_in', '--parts=methods', '--methods=fedavg',
       '--workloads=none', f'--output_dir={tmp_path}',
@@ -82,5 +83,5 @@ def test_margin(tmp_path, moved, sensitivity, is_right):
         json.dumps(dict(repeats=True, sensitivity=sensitivity))
     )
     np.savez(folder / 'W1.npz', a=np.ones([3]) * (1 + shift), b=np.ones([2]))
-  row = gpu_check.row('W1', tmp_path / 'gpu', tmp_path / 'cpu')
+  row = checking.row('W1', tmp_path / 'gpu', tmp_path / 'cpu')
   assert row['is_right'] == is_right

@@ -124,9 +124,26 @@ def test_what_is_wrong_is_one_sentence(tmp_path, old, new, message):
     _read(tmp_path, _FILE.replace(old, new))
 
 
+def test_settings_have_flags_and_claims(tmp_path):
+  path = tmp_path / 'some.yaml'
+  text = (
+      'help: h\nnote: n\nsettings:\n  one:\n    flags:\n      seeds: 3,4\n    files: true\n'
+      '    claims:\n      - expect: a<b\n        in_seeds: 2\n'
+      '    new_clients: 0.03\n'
+  )
+  path.write_text(text)
+  assert benchmarks.read_settings(str(path)).settings == {'one': benchmarks.Setting(
+      dict(seeds='3,4'), files=True, new_clients=0.03,
+      claims=(benchmarks.Claim('a<b', in_seeds=2),),
+  )}
+  path.write_text(text.replace('in_seeds: 2', 'in_seeds: two'))
+  with pytest.raises(ValueError, match="in_seeds must be a number, found 'two'"):
+    benchmarks.read_settings(str(path))
+
+
 def test_an_installed_package_has_all_benchmarks():
   config = configparser.ConfigParser()
   config.read(ROOT / 'setup.cfg')
   pattern = config['options.package_data']['binaries']
-  files = set(_FOLDER.iterdir())
-  assert len(files) > 8 and files == set((ROOT / 'binaries').glob(pattern))
+  files = {path for path in _FOLDER.rglob('*') if path.is_file()}
+  assert len(files) > 10 and files == set((ROOT / 'binaries').glob(pattern))

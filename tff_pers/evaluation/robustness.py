@@ -44,6 +44,28 @@ def cells(
   return rules, attacks, values
 
 
+def best_rules(
+    parts: Sequence[Sequence[Mapping[str, str]]], number: int
+) -> list[str]:
+  """Returns the rules with the best worst-case accuracy over all cells.
+
+  Only cells of the first seed count, because all rules have them.
+
+  Args:
+    parts: The rows of every table.
+    number: How many rules.
+  """
+  worst: dict[str, float] = {}
+  for rows in parts:
+    first = [row for row in rows if row['seed'] == '0']
+    rules, _, values = cells(first)
+    for rule, row in zip(rules, values[..., 1]):
+      # A cell without a number counts as accuracy 0.
+      least = min(0.0 if value > 1 else value for value in row)
+      worst[rule] = min(least, worst.get(rule, 1.0))
+  return sorted(worst, key=worst.__getitem__, reverse=True)[:number]
+
+
 def _median(values: Sequence[float]) -> float:
   """Returns the middle value, or the larger of the middle two."""
   return sorted(values)[len(values) // 2]

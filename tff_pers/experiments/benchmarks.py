@@ -1,4 +1,4 @@
-"""Reads benchmarks from `binaries/benchmarks/*.yaml`.
+"""Reads benchmarks from `binaries/benchmarks/*.yaml`, and settings of others.
 
 Values are kept as texts, as typed on the command line, because YAML would
 convert some (`100:150` to 6150) and not others (`1e-4` stays a text). A list
@@ -107,6 +107,48 @@ class Benchmark(NamedTuple):
     }
 
 
+class Claim(NamedTuple):
+  """Arguments of `orderings.check`."""
+
+  expect: str
+  metric: str = 'accuracy'
+  in_seeds: int = 0
+
+
+class Setting(NamedTuple):
+  """Flags of a program, and claims about its results.
+
+  Attributes:
+    flags: The flags.
+    files: Whether its data are in `--data_dir`.
+    claims: Claims about accuracies.
+    visits: Whether every round of PERM's visits must have at least one, and no
+      metric of a round may be NaN.
+    new_clients: Largest accuracy by which clients that never trained may be
+      below those that did; None: there are no such clients.
+  """
+
+  flags: Flags
+  files: bool = False
+  claims: tuple[Claim, ...] = ()
+  visits: bool = False
+  new_clients: Optional[float] = None
+
+
+class Settings(NamedTuple):
+  """What a program runs one by one.
+
+  Attributes:
+    help: Beginning of its `--help` text.
+    settings: The settings by name.
+    note: Explanation of the numbers on its page.
+  """
+
+  help: str
+  settings: Mapping[str, Setting]
+  note: str = ''
+
+
 class _Loader(yaml.SafeLoader):
   """Keeps scalars as typed; supports anchors and merge keys."""
 
@@ -134,17 +176,7 @@ def read(path: str) -> Benchmark:
       value of the wrong kind; the message says where.
   """
   where = os.path.basename(path)
-  with open(path, encoding='utf-8') as file:
-    try:
-      content = yaml.load(file, Loader=_Loader)
-    except yaml.YAMLError as error:
-      text = ' '.join(str(error).split())
-      raise ValueError(f'{where} must be YAML, found: {text}.') from error
-  content = {
-      key: value for key, value in _mapping(content, where).items()
-      if key != 'shared'
-  }
-  benchmark = _BENCHMARK(content, where)
+  benchmark = _BENCHMARK(_content(path), where)
   for name, part in benchmark.parts.items():
     place = f'{where}, parts, {name}'
     _check_scales(benchmark, part.scales, f'{place}, scales')
@@ -161,6 +193,29 @@ def read(path: str) -> Benchmark:
         if scale not in part.published.differs:
           raise ValueError(f'{place} must have every scale, found no {scale}.')
   return benchmark
+
+
+def read_settings(path: str) -> Settings:
+  """Returns the settings that a file describes.
+
+  Raises:
+    ValueError: As `read`.
+  """
+  return _SETTINGS(_content(path), os.path.basename(path))
+
+
+def _content(path: str) -> dict[str, Any]:
+  """Returns the mapping in a YAML file, without `shared`."""
+  where = os.path.basename(path)
+  with open(path, encoding='utf-8') as file:
+    try:
+      content = yaml.load(file, Loader=_Loader)
+    except yaml.YAMLError as error:
+      text = ' '.join(str(error).split())
+      raise ValueError(f'{where} must be YAML, found: {text}.') from error
+  content = _mapping(content, where)
+  content.pop('shared', None)
+  return content
 
 
 def _check_scales(
@@ -196,6 +251,16 @@ def _share(value: Any, where: str) -> float:
   if not re.fullmatch(r'[01]|0\.\d+', _text(value, where)):
     raise ValueError(f'{where} must be a number in [0, 1], found {value!r}.')
   return float(value)
+
+
+def _number(kind: Callable[[str], Any]) -> Callable[[Any, str], Any]:
+  """Returns a reader of numbers of a kind."""
+  def reader(value, where):
+    text = _text(value, where)
+    if not re.fullmatch(r'[0-9.]+', text):
+      raise ValueError(f'{where} must be a number, found {text!r}.')
+    return kind(text)
+  return reader
 
 
 def _one_of(values: Mapping[str, Any]) -> Callable[[Any, str], Any]:
@@ -272,3 +337,10 @@ _BENCHMARK = _of(
     Benchmark, help=_text, title=_text, note=_text, page=_text,
     scales=_each(_flags), parts=_each(_PART), chooses_algos=_BOOLEAN,
 )
+_CLAIM = _of(Claim, expect=_text, metric=_text, in_seeds=_number(int))
+_SETTING = _of(
+    Setting, flags=_flags, files=_BOOLEAN, visits=_BOOLEAN,
+    claims=lambda value, where: tuple(_CLAIM(own, where) for own in value),
+    new_clients=_number(float),
+)
+_SETTINGS = _of(Settings, help=_text, note=_text, settings=_each(_SETTING))

@@ -446,6 +446,26 @@ def resolve_path(path: str) -> str:
   return os.path.normpath(os.path.join(base, os.path.expanduser(path)))
 
 
+def own_defaults(table: Mapping[str, Flag]) -> dict[str, Any]:
+  """Returns the defaults of a program's own flags, by name."""
+  return {name: flag.spec.default for name, flag in table.items()}
+
+
+def chosen(name: str, text: str, known: Sequence[str]) -> list[str]:
+  """Returns the distinct names of a comma-separated list, the flag `--name`.
+
+  Raises:
+    UsageError: If one is not known.
+  """
+  names = list(dict.fromkeys(text.split(',')))
+  for each in names:
+    if each not in known:
+      raise UsageError(
+          f'`--{name}` must be of {", ".join(known)}, found {each!r}.'
+      )
+  return names
+
+
 def as_typed(values: Mapping[str, Any]) -> list[str]:
   """Returns flags as typed in a shell."""
   return [f'--{name}={shlex.quote(str(v))}' for name, v in values.items()]

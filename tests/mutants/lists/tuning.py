@@ -341,7 +341,7 @@ FAULTS = (
     Fault(
         'offset_of_a_claim_ignored',
         what='local_only+0.1<perm is checked as local_only<perm.',
-        file='binaries/check_orderings.py',
+        file='tff_pers/experiments/orderings.py',
         old='values[term.variant][seed] + term.offset',
         new='values[term.variant][seed]',
         tests=(
@@ -352,7 +352,7 @@ FAULTS = (
     Fault(
         'exponents_of_claims',
         what='a-1e-1<b is read as a variant of that name.',
-        file='binaries/check_orderings.py',
+        file='tff_pers/experiments/orderings.py',
         old=r"(?:e[+-]?\d+)?)')",
         new=")')",
         tests=(
@@ -363,7 +363,7 @@ FAULTS = (
     Fault(
         'numbers_are_variants',
         what='4e-1 is read as the variant 4e, less 1.',
-        file='binaries/check_orderings.py',
+        file='tff_pers/experiments/orderings.py',
         old='if not star and grids.number(text) is not None:',
         new='if not star and not offset and grids.number(text) is not None:',
         tests=(
@@ -374,7 +374,7 @@ FAULTS = (
     Fault(
         'runs_of_compare_tuned_are_looked_for',
         what='Another metric of a folder of compare_tuned is a trace.',
-        file='binaries/check_orderings.py',
+        file='tff_pers/experiments/orderings.py',
         old='  if not os.path.exists(os.path.join(path, results.CONFIG)):\n',
         new='  if False:\n',
         tests=(
@@ -505,7 +505,7 @@ FAULTS = (
     Fault(
         'floral_is_hardly_above_the_local_adaptor',
         what='On MNIST FLoRAL is to be 0.05 above the local adaptor.',
-        file='binaries/default_settings.py',
+        file='binaries/benchmarks/settings/defaults.yaml',
         old='local_adaptor+0.15<=floral',
         new='local_adaptor+0.05<=floral',
         tests=(
@@ -516,9 +516,9 @@ FAULTS = (
     Fault(
         'only_some_rounds_are_looked_at',
         what='Settings of visits are evaluated in every tenth round.',
-        file='binaries/default_settings.py',
-        old='seeds=SEEDS, eval_every=1, **flags',
-        new='seeds=SEEDS, eval_every=10, **flags',
+        file='binaries/benchmarks/settings/defaults.yaml',
+        old='    seeds: *seeds\n    eval_every: 1\n',
+        new='    seeds: *seeds\n    eval_every: 10\n',
         tests=(
             'tests/binaries/benchmark_defaults_test.py'
             '::test_settings_are_run_on_seeds_that_nothing_was_tuned_to',

@@ -11,7 +11,7 @@ import jax
 from jax import numpy as jnp
 import numpy as np
 
-from binaries.speed.runtime_benchmark import lines
+from binaries.speed import lines
 
 _LEARNING_RATE = 0.05
 

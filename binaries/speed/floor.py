@@ -6,16 +6,17 @@ checks, measurements or placement. LSTM layers are Keras's own, as in any
 hand-written loop.
 """
 
-from typing import Any
+import itertools
 from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 
-from binaries.speed.runtime_benchmark import processes
-from binaries.speed.runtime_benchmark import workloads
+from binaries.speed import processes
+from binaries.speed import workloads
 from tff_pers.aggregators import shuffling
 from tff_pers.algorithms.perm import own_rows
+from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import perm_mixing
 from tff_pers.algorithms.perm import setting as setting_lib
@@ -32,27 +33,19 @@ _SEED = 0  # Of `process.initialize`.
 _PARALLEL = 4  # Clients in parallel; more is no faster on two cores.
 
 
-class _Rounds:
-  """Repeats `step`, a function of state, round and data."""
-
-  def __init__(self, step, state, *data):
-    self._step, self._state, self._data = step, state, data
-    self._round = 0
-
-  def play(self) -> None:
-    """Runs one round."""
-    self._state = self._step(
-        self._state, tf.constant(self._round), *self._data
-    )
-    self._round += 1
-
-  def weights(self) -> list[np.ndarray]:
-    """Returns the leaves of the global model."""
-    return [w.numpy() for w in self._state[0]]
+def _rounds(step, state, data) -> processes.Rounds:
+  """Returns rounds of `step`, a function of state, round and tensors."""
+  numbers = itertools.count()
+  return processes.Rounds(
+      lambda state, tensors: step(
+          state, tf.constant(next(numbers)), *tensors
+      ),
+      state, data, lambda state: state[0],
+  )
 
 
-def build(workload: workloads.Workload) -> Any:
-  """Returns an object whose `play` runs a round, with `weights`."""
+def build(workload: workloads.Workload) -> processes.Rounds:
+  """Returns the rounds of a workload."""
   with mock.patch.object(keras_recurrent, 'calls', lambda layers: []):
     return _build(workload)
 
@@ -60,13 +53,14 @@ def build(workload: workloads.Workload) -> Any:
 def _build(workload):
   if workload.algorithm == 'tff_learning':
     return _tff_learning(workload)
-  build_rounds = _perm if workload.algorithm == 'perm' else _fedavg
+  build_step = _perm if workload.algorithm == 'perm' else _fedavg
   leaves = zip(*workloads.arrays(workload))
   x, y = (tf.constant(np.stack(leaf)) for leaf in leaves)
-  return build_rounds(workload, workload.model(), x, y)
+  step, state = build_step(workload, workload.model())
+  return _rounds(step, state, itertools.repeat((x, y)))
 
 
-def _fedavg(workload, model, x, y):
+def _fedavg(workload, model):
   """Weights <- mean of the weights after an epoch at each client."""
 
   @tf.function
@@ -81,7 +75,7 @@ def _fedavg(workload, model, x, y):
 
     return (_mean(workload, weights, train),)
 
-  return _Rounds(step, (model.initial_weights(_SEED),), x, y)
+  return step, (model.initial_weights(_SEED),)
 
 
 def _mean(workload, weights, train):
@@ -149,38 +143,36 @@ def _tff_learning(workload):
     return (_mean(workload, weights, train),)
 
   initial = tuple(map(tf.constant, processes.initial_weights(workload)))
-  if workload.pool:
-    return _FreshRounds(workload, step, (initial,))
-  cohort = next(processes.datasets(workload))
-  batches = [[*zip(*dataset)] for dataset in cohort]
-  x, y = map(tf.stack, zip(*batches))  # [clients, batches, batch_size, ...]
-  return _Rounds(step, (initial,), x, y)
+  return _rounds(step, (initial,), _batches(workload))
 
 
-class _FreshRounds(_Rounds):
-  """Rounds with new clients, whose examples are reshuffled."""
+def _batches(workload):
+  """Yields x and y of every round, [clients, batches, batch_size, ...].
 
-  def __init__(self, workload, step, state):
-    super().__init__(step, state)
-    self._generator = np.random.default_rng()
-    self._arrays = workloads.arrays(workload)
-    self._cohorts = workloads.cohorts(workload)
-    self._shape = (-1, workload.batch_size)
+  With a pool, rounds have other clients, whose examples are reshuffled.
+  """
+  if not workload.pool:
+    cohort = next(processes.datasets(workload))
+    batches = [[*zip(*dataset)] for dataset in cohort]
+    yield from itertools.repeat([tf.stack(leaf) for leaf in zip(*batches)])
+  generator = np.random.default_rng()
+  arrays = workloads.arrays(workload)
+  for chosen in workloads.cohorts(workload):
+    rows = [
+        generator.permutation(workload.num_examples).reshape(
+            -1, workload.batch_size
+        )
+        for _ in chosen
+    ]
+    yield [
+        tf.constant(np.stack([
+            arrays[client][leaf][own] for client, own in zip(chosen, rows)
+        ]))
+        for leaf in range(2)
+    ]
 
-  def play(self):
-    batches = [self._batches(k) for k in next(self._cohorts)]
-    self._data = tuple(
-        tf.constant(np.stack(leaf)) for leaf in zip(*batches)
-    )
-    super().play()
 
-  def _batches(self, client):
-    order = self._generator.permutation(len(self._arrays[client][0]))
-    rows = order.reshape(self._shape)
-    return [leaf[rows] for leaf in self._arrays[client]]
-
-
-def _perm(workload, model, x, y):
+def _perm(workload, model):
   """PERM's Algorithm 2 with visits in every round; see `perm.perm`."""
   n = workload.num_clients
   hyperparameters = processes.perm_hyperparameters(workload)
@@ -195,7 +187,7 @@ def _perm(workload, model, x, y):
 
   @tf.function
   def step(state, t, x, y):
-    weights, models, mixing, pending = state
+    weights, models, rows, pending = state
 
     def gradient(i):
       found = local_gradient.compute(
@@ -212,9 +204,11 @@ def _perm(workload, model, x, y):
     weights = _subtract(
         weights, hyperparameters.gamma * tf.reduce_mean(vectors, axis=0)
     )
-    mixing = _mixing(workload, mixing, vectors, variances, hyperparameters)
+    rows = mixing(
+        rows, vectors, variances, workload.num_examples, hyperparameters
+    )
     hosts = visit_schedule.next_owners(
-        dict(round=t, seed=_SEED), mixing, pending, tf.ones([n], tf.bool),
+        dict(round=t, seed=_SEED), rows, pending, tf.ones([n], tf.bool),
         hyperparameters,
     )
     owners, pending = hosts['owners'], hosts['pending']
@@ -223,7 +217,7 @@ def _perm(workload, model, x, y):
       owner = tf.maximum(owners[i], 0)
       rate = workloads.LEARNING_RATE * tf.cast(
           visits.step_multiplier(
-              mixing, owner, i, hyperparameters, matched=True
+              rows, owner, i, hyperparameters, matched=True
           ),
           tf.float32,
       )
@@ -237,18 +231,17 @@ def _perm(workload, model, x, y):
     models = shuffling.scatter(
         models, tf.boolean_mask(owners, is_host),
         tf.nest.map_structure(
-            lambda rows: tf.boolean_mask(rows, is_host),
+            lambda leaf: tf.boolean_mask(leaf, is_host),
             over_clients(visit, specs),
         ),
     )
-    return weights, models, mixing, pending
+    return weights, models, rows, pending
 
-  mixing = perm_mixing.initial(_setting(n, hyperparameters))
-  state = (
-      initial, own_rows.tile(initial, n), mixing,
-      visit_schedule.nothing_pending(hyperparameters, mixing, True),
+  rows = perm_mixing.initial(_setting(n, hyperparameters))
+  return step, (
+      initial, own_rows.tile(initial, n), rows,
+      visit_schedule.nothing_pending(hyperparameters, rows, True),
   )
-  return _Rounds(step, state, x, y)
 
 
 def _subtract(weights, vector):
@@ -259,10 +252,21 @@ def _subtract(weights, vector):
   )
 
 
-def _mixing(workload, mixing, vectors, variances, hyperparameters):
-  """(b): the mixing weights from the gradients."""
-  n = workload.num_clients
-  sizes = tf.fill([n], float(workload.num_examples))
+def mixing(
+    current: tf.Tensor, vectors: tf.Tensor, variances: tf.Tensor,
+    num_examples: int, hyperparameters: perm.PermHyperparameters,
+) -> tf.Tensor:
+  """Returns (b) of PERM: the mixing weights from the gradients.
+
+  Args:
+    current: A, float32[N, N].
+    vectors: Gradients, float32[N, d].
+    variances: Of the gradients, float32[N].
+    num_examples: Examples of each client.
+    hyperparameters: Of PERM.
+  """
+  n = vectors.shape[0]
+  sizes = tf.fill([n], float(num_examples))
   table = dict(
       fingerprints=vectors, rows=sizes, sizes=sizes, variances=variances
   )
@@ -270,7 +274,7 @@ def _mixing(workload, mixing, vectors, variances, hyperparameters):
       table, hyperparameters.lambda_scale, hyperparameters
   )
   setting = _setting(n, hyperparameters)
-  return perm_mixing.Problem(setting, table, lambda_).all_rows(mixing)
+  return perm_mixing.Problem(setting, table, lambda_).all_rows(current)
 
 
 def _setting(num_clients, hyperparameters):

@@ -6,12 +6,13 @@ import os
 import pathlib
 import subprocess
 import tempfile
-import time
 from typing import Any, Callable, Sequence
 
 import psutil
 
-_ROOT = pathlib.Path(__file__).resolve().parents[3]
+from binaries.speed import harness
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class ChildError(RuntimeError):
@@ -33,7 +34,9 @@ class Child:
     """
     self._errors = tempfile.TemporaryFile('w+')
     environment = dict(
-        os.environ, PYTHONPATH=_python_path(), TF_CPP_MIN_LOG_LEVEL='3',
+        os.environ, TF_CPP_MIN_LOG_LEVEL='3', PYTHONPATH=os.pathsep.join(
+            filter(None, [str(_ROOT), os.environ.get('PYTHONPATH')])
+        ),
         # Several children share a GPU; by default each takes all of its memory.
         TF_FORCE_GPU_ALLOW_GROWTH='true', XLA_PYTHON_CLIENT_PREALLOCATE='false',
     )
@@ -62,9 +65,7 @@ class Child:
     Raises:
       ChildError: If the child has ended.
     """
-    # Linux's CPU clock of a process, computed as in `clock_getcpuclockid`: its
-    # resolution is 1 ns, psutil's 10 ms.
-    return self._sum(lambda pid: time.clock_gettime(~pid << 3 | 2))
+    return self._sum(harness.cpu_seconds)
 
   def memory(self, field: str) -> int:
     """Returns bytes of all processes: now (`VmRSS`) or peaks (`VmHWM`).
@@ -72,21 +73,17 @@ class Child:
     Raises:
       ChildError: If the child has ended.
     """
-    return self._sum(lambda pid: _status_bytes(pid, field))
-
-  def stop(self) -> None:
-    """Ends the child."""
-    with contextlib.suppress(BrokenPipeError):  # The child has ended already.
-      self._stdin.close()
-    self._process.wait()
-    self._stdout.close()
-    self._errors.close()
+    return self._sum(lambda pid: harness.memory(pid, field))
 
   def __enter__(self):
     return self
 
   def __exit__(self, *error):
-    self.stop()
+    with contextlib.suppress(BrokenPipeError):  # The child has ended already.
+      self._stdin.close()
+    self._process.wait()
+    self._stdout.close()
+    self._errors.close()
 
   def _sum(self, measure: Callable[[int], Any]) -> Any:
     """Returns the sum over the child and its living children."""
@@ -112,18 +109,3 @@ class Child:
     self._errors.seek(0)
     written = [t for t in self._errors.read().splitlines() if t.strip()]
     return ChildError((written or [f'exit code {code}'])[-1])
-
-
-def _python_path() -> str:
-  """Returns the repository followed by this process's PYTHONPATH."""
-  return os.pathsep.join(
-      [str(_ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]
-  )
-
-
-def _status_bytes(pid: int, field: str) -> int:
-  status = pathlib.Path(f'/proc/{pid}/status').read_text()
-  lines = [t for t in status.splitlines() if t.startswith(field + ':')]
-  if not lines:
-    raise ProcessLookupError(f'Process {pid} has ended.')  # A zombie.
-  return int(lines[0].split()[1]) * 1024

@@ -4,14 +4,13 @@ Started by `child.Child`; runs a round for each line that it reads.
 """
 
 import sys
-from typing import Any
 
 import tensorflow as tf
 
-from binaries.speed.runtime_benchmark import floor
-from binaries.speed.runtime_benchmark import lines
-from binaries.speed.runtime_benchmark import processes
-from binaries.speed.runtime_benchmark import workloads
+from binaries.speed import floor
+from binaries.speed import lines
+from binaries.speed import processes
+from binaries.speed import workloads
 from tff_pers.runtime import fused
 from tff_pers.runtime.fused import devices
 from tff_pers.runtime import native
@@ -51,8 +50,8 @@ def _choose_device(runtime: str, device: str) -> str:
   return device or 'gpu'
 
 
-def build(name: str, runtime: str, device: str) -> Any:
-  """Returns an object whose `play` runs a round of a workload."""
+def build(name: str, runtime: str, device: str) -> processes.Rounds:
+  """Returns the rounds of a workload."""
   if runtime == 'loop':
     return floor.build(workloads.WORKLOADS[name])
   if runtime == 'fused':
@@ -60,10 +59,10 @@ def build(name: str, runtime: str, device: str) -> Any:
   else:
     native.use()
   if name == SOAK:
-    return processes.VaryingCohorts(workloads.WORKLOADS['W1'])
+    return processes.soak(workloads.WORKLOADS['W1'])
   name, _, number = name.partition(':')
   if number:
-    return processes.Sums(int(number), name == RAGGED)
+    return processes.sums(int(number), name == RAGGED)
   return processes.build(workloads.WORKLOADS[name])
 
 

@@ -1,10 +1,11 @@
-"""Tables and the bar chart of `benchmark_runtime`."""
+"""Table of ratios and bar chart of `benchmark_runtime`."""
 
 import math
 from typing import Any, Mapping, Optional, Sequence
 
 from matplotlib import ticker
 
+from binaries.speed import workloads
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 
@@ -12,53 +13,40 @@ COLUMNS = (
     'workload', 'runtime', 'device', 'first_round_seconds', 'wall_seconds',
     'cpu_seconds', 'peak_rss_mb',
 )
-# Shown as ratios of CPU seconds.
-_RATIOS = (('native', 'fused'), ('fedjax', 'fused'), ('fused', 'loop'))
+# Column, and the runtimes whose ratio is shown, by title.
+_RATIOS = {
+    'native / fused': ('cpu_seconds', 'native', 'fused'),
+    'fedjax / fused': ('cpu_seconds', 'fedjax', 'fused'),
+    'fused / loop': ('cpu_seconds', 'fused', 'loop'),
+    'memory, fused / native': ('peak_rss_mb', 'fused', 'native'),
+}
 
 Rows = Sequence[Mapping[str, Any]]
-
-
-def table(rows: Rows) -> str:
-  """Returns the measurements as Markdown."""
-  return results.markdown(COLUMNS, rows)
 
 
 def ratio_table(rows: Rows) -> Optional[str]:
   """Returns ratios of CPU seconds and memory; None without a pair."""
   cells = {(row['workload'], row['runtime']): row for row in rows}
-  columns = {
-      f'{a} / {b}': _ratios(cells, a, b, 'cpu_seconds') for a, b in _RATIOS
-  }
-  columns['memory, fused / native'] = _ratios(
-      cells, 'fused', 'native', 'peak_rss_mb'
-  )
-  shown = [title for title, column in columns.items() if column]
+  lines = {row['workload']: dict(workload=row['workload']) for row in rows}
+  for name, line in lines.items():
+    for title, (column, a, b) in _RATIOS.items():
+      if (name, a) in cells and (name, b) in cells:
+        ratio = cells[name, a][column] / cells[name, b][column]
+        line[title] = f'{ratio:.2f}'
+  shown = [t for t in _RATIOS if any(t in line for line in lines.values())]
   if not shown:
     return None
-  lines = [
-      dict(
-          {title: columns[title].get(name) for title in shown}, workload=name
-      )
-      for name in dict.fromkeys(row['workload'] for row in rows)
-  ]
-  return results.markdown(('workload', *shown), lines)
+  return results.markdown(
+      ('workload', *shown),
+      [{**dict.fromkeys(shown), **line} for line in lines.values()],
+  )
 
 
-def _ratios(cells, a: str, b: str, column: str) -> dict[str, str]:
-  """Returns the ratio of runtime a to runtime b by workload."""
-  return {
-      name: f'{cells[name, a][column] / cells[name, b][column]:.2f}'
-      for name, runtime in cells
-      if runtime == a and (name, b) in cells
-  }
-
-
-def plot(rows: Rows, titles: Mapping[str, str], output_dir: str) -> str:
+def plot(rows: Rows, output_dir: str) -> str:
   """Plots CPU seconds per round, one bar per runtime; returns the path.
 
   Args:
     rows: The measurements.
-    titles: A title for every workload.
     output_dir: Where PNG and SVG go.
   """
   names = list(dict.fromkeys(row['workload'] for row in rows))
@@ -84,10 +72,8 @@ def plot(rows: Rows, titles: Mapping[str, str], output_dir: str) -> str:
   axes[0].yaxis.set_major_formatter(ticker.FormatStrFormatter('%g'))
   axes[0].yaxis.set_minor_formatter(ticker.NullFormatter())
   axes[0].set_ylabel('CPU seconds per round, all processes')
-  axes[0].set_xticks(
-      range(len(names)), [f'{name}\n{titles[name]}' for name in names],
-      fontsize=7,
-  )
+  titles = [f'{name}\n{workloads.WORKLOADS[name].title}' for name in names]
+  axes[0].set_xticks(range(len(names)), titles, fontsize=7)
   axes[0].grid(axis='y', alpha=0.25)
   axes[0].set_axisbelow(True)
   figures.add_legend(picture, axes)

@@ -79,8 +79,8 @@ def floral(
   """
   _check_num_adaptors(num_adaptors)
   rules = adaptor_plan.Rules(
-      budget=budget, rank=rank, min_rank=min_rank, conv_form=conv_form, adapt_bias=adapt_bias,
-      bias_only=bias_only, adapt_norm=adapt_norm,
+      budget=budget, rank=rank, min_rank=min_rank, conv_form=conv_form,
+      adapt_bias=adapt_bias, bias_only=bias_only, adapt_norm=adapt_norm,
       adapt_embedding=adapt_embedding, zero_factor=zero_factor,
       rank_rule=rank_rule, predicate=predicate,
   )
@@ -95,13 +95,13 @@ def floral(
   if num_adaptors and rules.rho is not None and share > rules.rho:
     logging.warning(
         'One adaptor of %s has %s %% of the size of the kernels that it'
-        ' adapts, more than the budget of %g %%, because no rank is below %d. %s',
-        model.name,
+        ' adapts, more than the budget of %g %%, because no rank is below %d.'
+        ' %s', model.name,
         f'{100 * share:.2g}' if share < 0.1 else round(100 * share),
         100 * rules.rho, min_rank,
         'That costs bytes, not accuracy. Tip: min_rank=1 sends less.'
         if min_rank > 1 else
-        'Tip: min_rank=4 sends more; small ranks learn slowly.',
+        'Tip: min_rank=4 sends more and learns faster.',
     )
   return AdaptedModel(model, num_adaptors, plan)
 

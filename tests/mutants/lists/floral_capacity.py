@@ -103,8 +103,8 @@ FAULTS = (
         'private_adaptor_starts_as_a_shared_one',
         what='Its random factor is that of the first shared adaptor.',
         file=_PRIVATE,
-        old='random.fold_in(functional.init_key(seed), _PRIVATE_USE)',
-        new='functional.init_key(seed)',
+        old='self.private.drawn(random.fold_in(key, _PRIVATE_USE))',
+        new='self.private.drawn(key)',
         tests=_SENT,
     ),
     Fault(

@@ -21,7 +21,7 @@ _LEAST_RANK = 4
 _LEARNED = 'router=learned and objective=fml'
 # When only new clients learn one; an oracle does not know their cluster.
 _NEW = 'router=oracle or objective=fml and router_state=stateful'
-# When a client keeps what it has learned, and there is one loss to learn it from.
+# When a client keeps what it learns, and there is one loss to learn it from.
 _PRIVATE = 'objective=fml and router_state=stateful'
 # When one of these cases is possible.
 _WARMED_UP = 'objective=fml or router=oracle'

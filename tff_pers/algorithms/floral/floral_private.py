@@ -82,7 +82,13 @@ class JointModel:
 
     return dataclasses.replace(
         inner,
-        init=None,  # Training starts from the server's and the client's parts.
+        init=lambda key: collections.OrderedDict(
+            adaptors=collections.OrderedDict(
+                private=self.private_adaptor(key),
+                shared=self.shared.drawn(key),
+            ),
+            base=self.base.init(key),
+        ),
         predict=lambda weights, *args: inner.predict(over(weights), *args),
         penalty=lambda weights: inner.penalty(over(weights)),
         layers=(
@@ -90,6 +96,10 @@ class JointModel:
             *(self.shared.mixed(mix).layers or ()),
         ),
     )
+
+  def private_adaptor(self, key: tf.Tensor) -> Any:
+    """Returns the first private adaptor, given a key of the base model."""
+    return self.private.drawn(random.fold_in(key, _PRIVATE_USE))
 
   @property
   def alone(self) -> tf.Tensor:
@@ -137,9 +147,7 @@ def with_private(
   def init_client(seed):
     return collections.OrderedDict(
         pieces['init_client'](seed) or (),
-        private=joint.private.drawn(
-            random.fold_in(functional.init_key(seed), _PRIVATE_USE)
-        ),
+        private=joint.private_adaptor(functional.init_key(seed)),
     )
 
   def update(message, client_state, data):

@@ -64,18 +64,20 @@ def test_without_shared_adaptors_it_is_local_adaptor():
 
 
 def test_it_is_never_sent():
-  plain, private = _build(2), _build(2, private_rank=2)
-  start = private.initialize_seeded(0)
-  assert plain.server_state_type == private.server_state_type
-  state = private.initialize_client(start, 0)
+  process = _build(2, private_rank=3)
+  start = process.initialize_seeded(0)
+  state = process.initialize_client(start, 0)
   assert set(state) == {'router', 'private'}
-  messages = private.parts.dispatch(start, [0])
-  output = private.parts.work(messages, [state], problems.tiny_clients()[:1])[0]
-  tf.nest.assert_same_structure(
-      output['update'], plain.initialize_seeded(0)['weights']
-  )
+  messages = process.parts.dispatch(start, [0])
+  output = process.parts.work(messages, [state], problems.tiny_clients()[:1])[0]
+  # What is sent, and what the server has, is of the shared adaptors' rank 1.
+  for sent, own in zip(*map(
+      tf.nest.flatten, (output['update'], start['weights'])
+  )):
+    assert sent.shape == own.shape
+  assert start['weights']['adaptors'][0]['u'].shape == (2, 1, 4)
   kernel = output['client_state']['private'][0]
-  assert kernel['u'].shape == (1, 2, 4) and np.any(kernel['u'])
+  assert kernel['u'].shape == (1, 3, 4) and np.any(kernel['u'])
   # Its random factor is none of those that are shared.
   assert np.any(
       state['private'][0]['v'][0, :1] != start['weights']['adaptors'][0]['v'][0]

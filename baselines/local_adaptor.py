@@ -84,7 +84,7 @@ def build_local_adaptor(
       _, own, _ = train(
           adapted, message, own, data, hyperparameters,
           # The step size 0 freezes the base, see `local_step.moves`.
-          router_training.Rates(0.0, hyperparameters.adaptor_rate),
+          router_training.Rates(0.0, hyperparameters.adaptor_rate(adapted)),
           num_epochs=epochs, batch_size=hyperparameters.batch_size,
       )
     return combine(adapted, message['weights'], own)
@@ -143,7 +143,7 @@ def build_work(
   """
 
   rates = router_training.Rates(
-      hyperparameters.learning_rate, hyperparameters.adaptor_rate
+      hyperparameters.learning_rate, hyperparameters.adaptor_rate(adapted)
   )
 
   def update(message, own, data):

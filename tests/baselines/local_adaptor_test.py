@@ -13,7 +13,9 @@ from tests.baselines import rounds
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import router_training
+from tff_pers.data import client_data
 from tff_pers.models import adaptors
+from tff_pers.models import zoo
 
 _LOCAL = dict(local_steps=5, batch_size=2, learning_rate=0.1)
 
@@ -122,7 +124,7 @@ def test_a_client_that_never_trains_learns_its_adaptors_alone():
   base, learned, _ = local_adaptor.train(
       adapted, message, tf.nest.map_structure(tf.constant, own),
       rounds.tensors(data), _hyperparameters(),
-      router_training.Rates(0.0, _hyperparameters().adaptor_rate),
+      router_training.Rates(0.0, _hyperparameters().adaptor_rate(adapted)),
       num_epochs=5, batch_size=2,
   )
   def loss(own):
@@ -132,6 +134,28 @@ def test_a_client_that_never_trains_learns_its_adaptors_alone():
     return tf.reduce_mean(adapted.base.example_loss(y, predictions))
   np.testing.assert_allclose(result['loss'], loss(learned), rtol=1e-9)
   assert result['loss'] < loss(own) - 1e-2
+
+
+def test_steps_next_to_a_zero_factor_are_bounded():
+  """One output, rank 1: u is a number that crosses 0, v moves by g / u.
+
+  FedAvg's step of 0.1 is stable; without the bound the loss is above 1e9.
+  """
+  rng = np.random.default_rng(0)
+  data = client_data.dense(
+      0, 0.4 + 0.4 * rng.standard_normal([100, 20]), rng.standard_normal(100)
+  )
+  model = zoo.build(
+      'linear_regression', tf.TensorSpec([None, 20], tf.float64), 0,
+      dtype=tf.float64,
+  )
+  adapted = adaptors.floral(model, 1, rank=1)
+  _, _, loss = local_adaptor.train(
+      adapted, rounds.message(model.initial_weights(0)),
+      adapted.initial_adaptors(0), rounds.tensors(data), _hyperparameters(),
+      router_training.Rates(0.1, 0.1), num_steps=100, batch_size=10,
+  )
+  assert loss < 3
 
 
 def test_raises_on_several_adaptors():

@@ -95,7 +95,10 @@ def test_a_step_moves_all_parts_from_the_old_point(precondition):
   g_theta, g = tape.gradient(value, parts)
   g_adaptors = g['adaptors']
   if precondition:
-    g_adaptors = _ADAPTED.precondition(weights['adaptors'], g_adaptors)
+    g_adaptors = _ADAPTED.bounded(
+        weights['adaptors'],
+        _ADAPTED.precondition(weights['adaptors'], g_adaptors), rate=0.2,
+    )
   descend = local_sgd.descend
   _assert_close(theta, descend(_LOGITS, g_theta, 0.3))
   _assert_close(moved['base'], descend(weights['base'], g['base'], 0.1))

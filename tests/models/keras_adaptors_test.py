@@ -319,7 +319,9 @@ def test_warns_where_the_budget_is_more_because_of_rank_one(caplog):
 
   text = warnings((4, 3))
   assert '58 % of the size of the kernels' in text
-  assert 'more than the budget of 1 %' in text and 'no rank is below 1' in text
+  assert 'more than the budget of 1 %' in text and 'no rank is below 1.' in text
+  assert 'Tip: min_rank=4 sends more' in text
+  assert 'no rank is below 2. That costs bytes' in warnings((9, 8), min_rank=2)
   assert 'budget of 10 %' in warnings((4, 3), budget=0.1)
   assert not warnings((4, 3), rank=1)
   assert not warnings((4, 3), budget=0.6)

@@ -1,5 +1,7 @@
 """A model knows its labels, and those that its loss skips."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -80,3 +82,21 @@ def test_first_label_that_a_model_does_not_have(model, good, wrong):
 
 def test_no_labels_of_no_examples():
   assert labels.Labels(2).first_wrong(np.zeros([0], np.int32)) is None
+
+
+def test_gradients_have_a_direction_less_than_there_are_classes():
+  x = tf.TensorSpec([None, 6])
+  for name, classes, expected in (
+      ('logistic_regression', 10, 9), ('logistic_regression', 2, 1),
+      ('linear_regression', 0, 1),
+  ):
+    assert labels.num_directions(zoo.build(name, x, classes)) == expected
+  several = dataclasses.replace(
+      zoo.build('linear_regression', x, 0),
+      y_spec={'a': tf.TensorSpec([None, 3]), 'b': tf.TensorSpec([None])},
+      labels=[None, labels.Labels(6)],
+  )
+  assert labels.num_directions(several) == 5
+  assert labels.num_directions(
+      dataclasses.replace(several, labels=None)
+  ) == 3

@@ -113,6 +113,37 @@ def test_preconditioner_amplifies_at_most_by_half_over_sqrt_eps():
   assert gain(0.0) == 0
 
 
+def test_step_of_both_factors_is_no_longer_than_the_two_together():
+  """Closed form, multiplied out; c = 1 has a near-zero factor."""
+  v, u = _factors(1)
+  u[1] *= 1e-3
+  slope = np.random.default_rng(2).standard_normal((3, 7, 5))
+  dv, du = (
+      np.asarray(low_rank.solve_gram(*pair, 1e-9)) for pair in (
+          (u, np.einsum('cnm,crm->crn', slope, u)),
+          (v, np.einsum('cnm,crn->crm', slope, v)),
+      )
+  )
+  for rate, kept in ((-0.01, [True, False, True]), (-1e-9, [True] * 3)):
+    steps = rate * dv, rate * du
+    share = low_rank.step_share(*map(tf.constant, (v, u, *steps)))
+    longest = np.linalg.norm(_products(v, steps[1]), axis=(1, 2))
+    longest += np.linalg.norm(_products(steps[0], u), axis=(1, 2))
+    change = np.linalg.norm(
+        _products(v + steps[0], u + steps[1]) - _products(v, u), axis=(1, 2)
+    )
+    np.testing.assert_allclose(
+        share, np.minimum(1, longest / change), rtol=1e-6
+    )
+    # Exactly: others keep their bits.
+    np.testing.assert_array_equal(np.equal(share, 1), kept)
+  nothing = np.zeros_like(u)
+  np.testing.assert_allclose(
+      low_rank.step_share(v, nothing, np.zeros_like(v), -du), np.ones(3),
+      rtol=1e-12,  # The first step moves only the zero factor.
+  )
+
+
 def test_gram_norm_keeps_positions_apart():
   """By hand: Gram[p, q, s] = sum_n F[p, s, n] F[q, s, n], then its norm."""
   factor = np.random.default_rng(7).standard_normal((2, 3, 4, 5))

@@ -70,7 +70,10 @@ def train(
         losses, w['adaptors'], unconnected_gradients=zero
     )
     if precondition:
-      g_adaptors = adapted.precondition(w['adaptors'], g_adaptors)
+      g_adaptors = adapted.bounded(
+          w['adaptors'], adapted.precondition(w['adaptors'], g_adaptors),
+          rates.adaptors,
+      )
     found = dict(
         adaptors=g_adaptors,
         base=tf.nest.map_structure(tf.convert_to_tensor, g_base),

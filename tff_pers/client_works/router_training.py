@@ -186,7 +186,7 @@ def train(
     router_step: `gradient` (Algorithm 1) or `scale_free`, which is not clipped
       because its size is bounded.
     precondition: Whether the gradients of low-rank factors are preconditioned
-      (Appendix D).
+      (Appendix D), and steps bounded, see `AdaptedModel.bounded`.
     local: The step; routers do not decay.
     **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
   """
@@ -202,7 +202,10 @@ def train(
     g_adaptors = g['adaptors']
     if precondition:
       # With the old factors, each with the other's Gram matrix.
-      g_adaptors = adapted.precondition(w['adaptors'], g_adaptors)
+      g_adaptors = adapted.bounded(
+          w['adaptors'], adapted.precondition(w['adaptors'], g_adaptors),
+          rates.adaptors,
+      )
     # A joint step, not alternating ones: theta, u and a_c move from the same
     # point (Algorithm 1).
     found = dict(adaptors=g_adaptors, base=g['base'], router=g_theta)

@@ -12,8 +12,9 @@ _Settings = Mapping[str, Mapping[str, Any]]
 _EPOCH = dict(local_steps=0, local_epochs=1)
 _STEPS = dict(local_epochs=0)
 # FLoRAL, section 5: one epoch per round, on clusters of images; the "reduced"
-# data have another step size of the router (papers/floral.md 5.2).
-_IMAGES = dict(_EPOCH, router_learning_rate=0.1)
+# data have another step size of the router (papers/floral.md 5.2). Its tasks
+# have its ranks.
+_IMAGES = dict(_EPOCH, router_learning_rate=0.1, min_rank=1)
 _REDUCED = {'': dict(router_learning_rate=0.3)}
 # All rows in one batch: gradients are exact. The step sizes are below 1 / L_f,
 # which is 1 / 4 and 1 / 86 (papers/partial_personalization.md 5.1, 8).
@@ -72,16 +73,19 @@ TABLE: Mapping[str, _Settings] = {
     'floral_label_shift': {
         '': dict(
             _EPOCH, batch_size=8, learning_rate=0.1, router_learning_rate=0.1,
+            min_rank=1,
         ),
     },
     'floral_linear': {
         '': dict(
             _EPOCH, batch_size=4, learning_rate=0.1, router_learning_rate=0.1,
+            min_rank=1,
         ),
     },
     'floral_mlp': {
         '': dict(
             _EPOCH, batch_size=8, learning_rate=0.03, router_learning_rate=0.1,
+            min_rank=1,
         ),
     },
     'gaussian_modes': {

@@ -45,7 +45,17 @@ class AdaptedModel:
 
   def initial_adaptors(self, seed: tf.Tensor) -> Any:
     """Returns the adaptors of the run `seed`, which change nothing at first."""
-    return self._init(functional.init_key(seed))
+    return self.drawn(functional.init_key(seed))
+
+  def drawn(self, key: tf.Tensor) -> Any:
+    """Returns adaptors drawn from a key of the base model, int64[2]."""
+    key = random.fold_in(key, _ADAPTORS_USE)
+    return tuple(
+        adaptor.init(
+            random.fold_in(key, position), self.num_adaptors, self._dtype
+        )
+        for position, adaptor in enumerate(self._adaptors)
+    )
 
   @property
   def adaptors_type(self) -> tff.Type:
@@ -92,7 +102,7 @@ class AdaptedModel:
 
     def init(key):
       return collections.OrderedDict(
-          adaptors=self._init(key), base=self.base.init(key)
+          adaptors=self.drawn(key), base=self.base.init(key)
       )
 
     def predict(weights, x, training, seed):
@@ -134,6 +144,27 @@ class AdaptedModel:
     return tuple(
         adaptor.precondition(own, gradient, eps, conv_norm)
         for adaptor, own, gradient in zip(self._adaptors, adaptors, gradients)
+    )
+
+  def bounded(self, adaptors: Any, directions: Any, rate: Any) -> Any:
+    """Returns directions that a step of size `rate` can take in both factors.
+
+    A joint step changes a product also by the product of the two steps. Next to
+    a zero factor, where the preconditioner divides by almost 0, that term may
+    exceed all others, and training diverges. Each adaptor's step is shortened
+    as far as that term makes its change of the kernel longer than the two steps
+    together, see `low_rank.step_share`. Ours: the paper has no bound.
+
+    Args:
+      adaptors: The adaptors before the step.
+      directions: Preconditioned gradients, a structure like `adaptors`.
+      rate: eta_lora, a float or a scalar tensor.
+    """
+    rate = tf.cast(tf.convert_to_tensor(rate, dtype_hint=self._dtype),
+                   self._dtype)
+    return tuple(
+        adaptor.bounded(own, direction, rate)
+        for adaptor, own, direction in zip(self._adaptors, adaptors, directions)
     )
 
   def merge(self, weights: Any, router: tf.Tensor) -> Any:
@@ -244,16 +275,6 @@ class AdaptedModel:
   @property
   def _adaptors(self):
     return [entry.adaptor for entry in self.plan if entry.adaptor is not None]
-
-  def _init(self, key):
-    """Returns initial adaptors, given the key of the base model."""
-    key = random.fold_in(key, _ADAPTORS_USE)
-    return tuple(
-        adaptor.init(
-            random.fold_in(key, position), self.num_adaptors, self._dtype
-        )
-        for position, adaptor in enumerate(self._adaptors)
-    )
 
   def _deltas(self, adaptors, mix):
     mix = tf.cast(mix, self._dtype)

@@ -107,6 +107,20 @@ class LowRank:
         u=rescaled('u', 'v'), v=rescaled('v', 'u')
     )
 
+  def bounded(
+      self, factors: Mapping[str, Any], directions: Any, rate: Any
+  ) -> Any:
+    """Returns directions of a step, see `AdaptedModel.bounded`."""
+    share = low_rank.step_share(
+        *self._as_matrices(factors), *self._as_matrices(
+            tf.nest.map_structure(lambda d: -rate * d, directions)
+        )
+    )
+    return tf.nest.map_structure(
+        lambda d: tf.reshape(share, [-1] + [1] * (d.shape.rank - 1)) * d,
+        directions,
+    )
+
   def centered(
       self, factors: Mapping[str, Any], probabilities: tf.Tensor
   ) -> tuple[tf.Tensor, Any]:
@@ -170,6 +184,11 @@ class Additive:
     """Returns `gradients` unchanged, because there are no factors."""
     del parameters, eps, conv_norm  # Unused.
     return gradients
+
+  def bounded(self, parameters: Any, directions: Any, rate: Any) -> Any:
+    """Returns `directions` unchanged, because there are no factors."""
+    del parameters, rate  # Unused.
+    return directions
 
   def centered(
       self, parameters: Any, probabilities: tf.Tensor

@@ -38,6 +38,7 @@ class Rules:
 
   budget: Optional[float]
   rank: Optional[int]
+  min_rank: int
   conv_form: str
   adapt_bias: bool
   bias_only: bool
@@ -60,6 +61,10 @@ class Rules:
       raise ValueError(f'`budget` must be > 0 and finite, found {self.budget}.')
     if self.rank is not None and (self.rank < 1 or self.rank % 1):
       raise ValueError(f'`rank` must be an integer >= 1, found {self.rank}.')
+    if self.min_rank < 1 or self.min_rank % 1:
+      raise ValueError(
+          f'`min_rank` must be an integer >= 1, found {self.min_rank}.'
+      )
     if self.bias_only and not self.adapt_bias:
       raise ValueError(
           '`bias_only` must be False with adapt_bias=False, found True.'
@@ -140,7 +145,9 @@ class Rules:
     rank = self.rank
     if rank is None:
       assert self.rho is not None  # One of the two is given.
-      rank = adaptor_forms.budget_rank(form, self.rho, rank_rule)
+      rank = max(
+          self.min_rank, adaptor_forms.budget_rank(form, self.rho, rank_rule)
+      )
     return adaptor_layers.LowRank(
         form, adaptor_forms.clip_rank(form, rank),
         zero_factor=self.zero_factor, **options,
@@ -159,6 +166,27 @@ def kernel_share(plan: Sequence[AdaptedWeight]) -> float:
   kernels = [x for x in plan if isinstance(x.adaptor, adaptor_layers.LowRank)]
   size = sum(math.prod(kernel.weight.shape) for kernel in kernels)
   return sum(x.adaptor.num_parameters for x in kernels) / max(size, 1)
+
+
+def with_rank(
+    plan: Sequence[AdaptedWeight], rank: int
+) -> tuple[AdaptedWeight, ...]:
+  """Returns the plan with this rank of every kernel, at most its full rank."""
+  return tuple(
+      entry._replace(adaptor=dataclasses.replace(
+          entry.adaptor, rank=adaptor_forms.clip_rank(entry.adaptor.form, rank)
+      ))
+      if isinstance(entry.adaptor, adaptor_layers.LowRank) else entry
+      for entry in plan
+  )
+
+
+def least_rank(plan: Sequence[AdaptedWeight]) -> Optional[int]:
+  """Returns the smallest rank of an adapted kernel; None without one."""
+  return min(
+      (x.adaptor.rank for x in plan if x.adaptor and x.adaptor.rank),
+      default=None,
+  )
 
 
 def describe(

@@ -34,6 +34,7 @@ def floral(
     budget: Optional[float] = None,
     *,
     rank: Optional[int] = None,
+    min_rank: int = 1,
     conv_form: str = 'balanced_2d',
     adapt_bias: bool = True,
     bias_only: bool = False,
@@ -54,10 +55,11 @@ def floral(
     model: The base model; `layers.describe` describes its weights.
     num_adaptors: C >= 0.
     budget: rho > 0: parameters of one adaptor of a kernel relative to the
-      kernel, which determines its rank. The rank is at least 1, which may
-      exceed the budget; then a warning says by how much. None: 0.01, unless
-      `rank` is given. Biases do not count.
+      kernel, which determines its rank. None: 0.01, unless `rank` is given.
+      Biases do not count.
     rank: r >= 1 of every kernel, at most its full rank.
+    min_rank: Least rank of a kernel whose budget allows less, at most its full
+      rank. If adaptors then exceed the budget, a warning says by how much.
     conv_form: How convolution kernels are factorised: see
       `adaptor_forms.convolution`.
     adapt_bias: Whether a bias has adaptors; only if its kernel has, as in the
@@ -77,8 +79,8 @@ def floral(
   """
   _check_num_adaptors(num_adaptors)
   rules = adaptor_plan.Rules(
-      budget=budget, rank=rank, conv_form=conv_form, adapt_bias=adapt_bias,
-      bias_only=bias_only, adapt_norm=adapt_norm,
+      budget=budget, rank=rank, min_rank=min_rank, conv_form=conv_form,
+      adapt_bias=adapt_bias, bias_only=bias_only, adapt_norm=adapt_norm,
       adapt_embedding=adapt_embedding, zero_factor=zero_factor,
       rank_rule=rank_rule, predicate=predicate,
   )
@@ -93,10 +95,13 @@ def floral(
   if num_adaptors and rules.rho is not None and share > rules.rho:
     logging.warning(
         'One adaptor of %s has %s %% of the size of the kernels that it'
-        ' adapts, more than the budget of %g %%, because no rank is below 1.'
-        ' Tip: `summary` lists them; leave small kernels out.', model.name,
+        ' adapts, more than the budget of %g %%, because no rank is below %d.'
+        ' %s', model.name,
         f'{100 * share:.2g}' if share < 0.1 else round(100 * share),
-        100 * rules.rho,
+        100 * rules.rho, min_rank,
+        'That costs bytes, not accuracy. Tip: min_rank=1 sends less.'
+        if min_rank > 1 else
+        'Tip: min_rank=4 sends more and learns faster.',
     )
   return AdaptedModel(model, num_adaptors, plan)
 

@@ -1,6 +1,7 @@
 """The labels for which a model has outputs."""
 
 import functools
+import itertools
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -44,6 +45,25 @@ class Labels(NamedTuple):
     ]
     places = np.argwhere(outside & ~np.isin(y, skipped))
     return (y[tuple(places[0])], places[0][0]) if len(places) else None
+
+
+def num_directions(model: functional.FunctionalModel) -> int:
+  """Returns d: gradients of a layer's kernel have at most about this rank.
+
+  That is the dimension of the gradients of the predictions: with a softmax of m
+  classes m - 1, because they sum to 0, otherwise the number of outputs. The
+  largest, if a model predicts several things; 1 if nothing is known.
+
+  Args:
+    model: A model of any kind.
+  """
+  outputs = model.labels if isinstance(model.labels, list) else [model.labels]
+  specs = tf.nest.flatten(model.y_spec)
+  return max(1, *(
+      spec.shape[-1] or 1 if own is None and spec.shape.rank > 1
+      else 1 if own is None else own.num_classes - 1
+      for own, spec in itertools.zip_longest(outputs, specs)
+  ))
 
 
 def of_loss(

@@ -163,6 +163,37 @@ def divide_by_gram_norm(
   )
 
 
+def step_share(
+    v: tf.Tensor, u: tf.Tensor, v_step: tf.Tensor, u_step: tf.Tensor
+) -> tf.Tensor:
+  """Returns the share, at most 1, of a joint step that keeps products short.
+
+  A step (dv, du) changes v^T u by v^T du + dv^T u + dv^T du. Preconditioned
+  gradients make the last term eta^2 G (v^T u)^+ G, with the pseudo-inverse: it
+  has no bound where a factor is near zero. The share is
+
+    min(1, (||v^T du|| + ||dv^T u||) / ||v^T du + dv^T u + dv^T du||)
+
+  in Frobenius norms, per c. So the step of one factor alone, and every step
+  whose last term does not make the change longer, is taken as it is.
+
+  Args:
+    v: Floats [C, r, n].
+    u: Floats [C, r, m].
+    v_step: dv, like v.
+    u_step: du, like u.
+
+  Returns:
+    [C].
+  """
+  longest = _product_norm(v, u_step) + _product_norm(v_step, u)
+  change = _product_norm(
+      tf.concat([v, v_step], axis=1), tf.concat([u_step, u + u_step], axis=1)
+  )
+  # A change that is not longer gives exactly 1.
+  return tf.math.divide_no_nan(longest, tf.maximum(longest, change))
+
+
 def centered(
     v: tf.Tensor, u: tf.Tensor, probabilities: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -205,6 +236,13 @@ def centered(
   new_u = tf.pad(tf.einsum('mi,cik->ckm', q_u, right), padding)
   new_v = tf.where(tf.reduce_any(is_left, axis=-1, keepdims=True), new_v, v)
   return mixed_product(v, u, probabilities), new_v, new_u
+
+
+def _product_norm(v, u):
+  """Returns ||v^T u||, [C], from Gram matrices: it never multiplies out."""
+  grams = [tf.matmul(f, f, transpose_b=True) for f in (v, u)]
+  squared = tf.reduce_sum(grams[0] * grams[1], axis=[1, 2])
+  return tf.sqrt(tf.maximum(squared, 0))  # Rounding may go below 0.
 
 
 def _mixed_rows(v, u, coefficients):

@@ -22,8 +22,10 @@ from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.data import tasks
 from tff_pers.evaluation import clusters
+from tff_pers.models import adaptor_plan
 from tff_pers.models import adaptors
 from tff_pers.models import functional
+from tff_pers.models import zoo
 
 _GROUPS = np.array([0, 1, 1, 0, 1], np.int32)
 _LOCAL = dict(local_steps=5, batch_size=2, learning_rate=0.1)
@@ -335,6 +337,7 @@ def _described_model():
     (dict(zero_factor='input'), dict(budget=0.01, zero_factor='input')),
     (dict(budget_=0.9), dict(budget=0.9)),
     (dict(rank=2), dict(rank=2)),
+    (dict(min_rank=3), dict(budget=0.01, min_rank=3)),
 ])
 def test_hyperparameters_say_what_adaptors_are_like(hyperparameters, options):
   model = _described_model()
@@ -343,6 +346,27 @@ def test_hyperparameters_say_what_adaptors_are_like(hyperparameters, options):
   assert found.plan == adaptors.floral(model, 3, **options).plan
   if hyperparameters:
     assert found.plan != _hyperparameters().adapt(model, 3).plan
+
+
+@pytest.mark.parametrize('num_classes, options, rank, scale', [
+    (10, {}, 4, 9 / 4), (3, {}, 2, 1), (2, {}, 1, 1), (0, {}, 1, 1),
+    # 0.9 * 640 / 74 = 7.8: the budget allows more.
+    (10, dict(budget_=0.9), 7, 9 / 7),
+    # The paper's, and ranks that are given, have the paper's rate.
+    (10, dict(min_rank=1), 1, 1), (10, dict(rank=3), 3, 1),
+])
+def test_least_rank_has_a_direction_for_every_class_but_one(
+    num_classes, options, rank, scale
+):
+  """min(4, m - 1) of m classes; the rate is eta (m - 1) / r."""
+  name = 'logistic_regression' if num_classes else 'linear_regression'
+  model = zoo.build(name, tf.TensorSpec([None, 64]), num_classes)
+  hyperparameters = _hyperparameters(**options)
+  adapted = hyperparameters.adapt(model, 2)
+  assert adaptor_plan.least_rank(adapted.plan) == rank
+  np.testing.assert_allclose(
+      hyperparameters.adaptor_rate(adapted), 0.1 * scale, rtol=1e-12
+  )
 
 
 def test_adaptors_may_have_their_own_server_rate():

@@ -283,8 +283,8 @@ FAULTS = (
         'local_adaptor_moves_a_frozen_base',
         what='A client that never trains adapts the base as well.',
         file=_ADAPTOR,
-        old='router_training.Rates(0.0, hyperparameters.adaptor_rate)',
-        new='router_training.Rates(0.1, hyperparameters.adaptor_rate)',
+        old='router_training.Rates(0.0, hyperparameters.adaptor_rate(adapted))',
+        new='router_training.Rates(0.1, hyperparameters.adaptor_rate(adapted))',
         tests=(
             f'{_ADAPTOR_TEST}'
             '::test_a_client_that_never_trains_learns_its_adaptors_alone',
@@ -294,7 +294,7 @@ FAULTS = (
         'local_adaptor_ignores_its_rate',
         what='Private adaptors move by the step size of the base.',
         file=_ADAPTOR,
-        old='hyperparameters.learning_rate, hyperparameters.adaptor_rate',
+        old='hyperparameters.learning_rate, hyperparameters.adaptor_rate(adapted)',
         new='hyperparameters.learning_rate, hyperparameters.learning_rate',
         tests=(
             f'{_ADAPTOR_TEST}'

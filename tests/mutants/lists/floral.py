@@ -27,8 +27,8 @@ FAULTS = (
         'adaptor_rate_ignored',
         what='Adaptors move by the step size of the base.',
         file=_HYPERPARAMETERS,
-        old="    if isinstance(self.adaptor_learning_rate, str):\n",
-        new='    if True:\n',
+        old='    if not isinstance(self.adaptor_learning_rate, str):\n',
+        new='    if False:\n',
         tests=_OWN_RATE,
     ),
     Fault(

@@ -20,6 +20,7 @@ from tff_pers import composition
 from tff_pers.aggregators import choice
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.algorithms.floral import floral_hyperparameters as floral_hp
+from tff_pers.algorithms.floral import floral_private
 from tff_pers.algorithms.floral import floral_routers
 from tff_pers.algorithms.floral import floral_splits
 from tff_pers.client_works import client_work
@@ -75,7 +76,8 @@ def build_floral(
   metrics.
 
   With `splits` > 0 (our own), the server copies overloaded adaptors onto unused
-  ones; states and metrics then have more fields, see `floral_splits`.
+  ones, with `private_rank` > 0 (our own) clients keep one more adaptor; states
+  and metrics then have more fields, see `floral_splits`, `floral_private`.
 
   Limit cases: C = 0 is FedAvg; C = 1 is FedAvg with one shared adaptor.
 
@@ -168,6 +170,13 @@ def build_floral(
       deploy=deploy,
       client_model=client_model,
   )
+  if hyperparameters.private_rank:
+    joint = floral_private.JointModel.of(adapted, hyperparameters.private_rank)
+    pieces = floral_private.with_private(
+        pieces, joint,
+        _build_work(joint, routers, hyperparameters, client_weighting),
+        hyperparameters, num_clients,
+    )
   if hyperparameters.splits:
     pieces = floral_splits.with_splits(pieces, adapted, hyperparameters)
   return composition.compose(
@@ -236,7 +245,7 @@ def _build_work(
   """Returns the client work of Algorithm 1."""
   rates = router_training.Rates(
       base=hyperparameters.learning_rate,
-      adaptors=hyperparameters.adaptor_rate,
+      adaptors=hyperparameters.adaptor_rate(adapted),
       router=routers.learning_rate,
   )
 

@@ -7,15 +7,22 @@ from tff_pers.config import conditions
 from tff_pers.config import hyperparameters as hp
 from tff_pers.models import adaptor_forms
 from tff_pers.models import adaptor_layers
+from tff_pers.models import adaptor_plan
 from tff_pers.models import adaptors
 from tff_pers.models import functional
+from tff_pers.models import labels
 from tff_pers.models import layers
 from tff_pers import tff
 
+# Where ranks are chosen for fewer bytes, this one has most of the accuracy of a
+# full adaptor (docs/floral.md).
+_LEAST_RANK = 4
 # When routers are logits trained by SGD, see `floral_routers.Learned`.
 _LEARNED = 'router=learned and objective=fml'
 # When only new clients learn one; an oracle does not know their cluster.
 _NEW = 'router=oracle or objective=fml and router_state=stateful'
+# When a client keeps what it learns, and there is one loss to learn it from.
+_PRIVATE = 'objective=fml and router_state=stateful'
 # When one of these cases is possible.
 _WARMED_UP = 'objective=fml or router=oracle'
 # Kind of weights that a hyperparameter concerns, see `LayerWeight`.
@@ -44,6 +51,14 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
       'rho: parameters of an adaptor relative to its kernel.',
       above=0.0, when='rank=0',
   )
+  # The paper has 1, at which a kernel of m classes learns one of m - 1
+  # directions at a time.
+  min_rank: int = hp.field(
+      0,
+      'Least rank of a kernel whose budget allows less; 0: 4, but at most the'
+      ' number of classes less one, or of outputs; 1: as in the paper.',
+      minimum=0, when='rank=0',
+  )
   conv_form: str = hp.field(
       'balanced_2d', 'How convolution kernels are factorised.',
       choices=adaptor_forms.CONV_FORMS,
@@ -65,7 +80,9 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
       True, 'Whether gradients of low-rank factors are preconditioned.'
   )
   adaptor_learning_rate: Union[float, str] = hp.field(
-      'auto', 'eta_lora: step size of the adaptors; auto: learning_rate.',
+      'auto',
+      'eta_lora: step size of the adaptors; auto: learning_rate, with'
+      ' rank=0 and min_rank=0 times d / r, classes less one per rank.',
       above=0.0, auto=True, search=hp.Around(20, of='learning_rate'),
   )
 
@@ -77,12 +94,24 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
           ' freezes the base, because auto is learning_rate, found auto.'
       )
 
-  @property
-  def adaptor_rate(self) -> float:
-    """eta_lora."""
-    if isinstance(self.adaptor_learning_rate, str):
+  def adaptor_rate(self, adapted: adaptors.AdaptedModel) -> float:
+    """Returns eta_lora for a model that `adapt` has returned.
+
+    A preconditioned step projects the gradient G of a kernel onto the r
+    directions of a factor. G has d of them (`labels.num_directions`), and the
+    zero factor starts with random ones: the step keeps about r / d of ||G||^2,
+    while the base, which moves by all of G and is averaged over clusters,
+    takes the rest of what the client learns. With eta_lora = eta d / r both
+    move alike. Ours: the paper has eta_lora = eta.
+    """
+    if not isinstance(self.adaptor_learning_rate, str):
+      return self.adaptor_learning_rate
+    rank = adaptor_plan.least_rank(adapted.plan)
+    if self.rank or self.min_rank or rank is None:
       return self.learning_rate
-    return self.adaptor_learning_rate
+    return self.learning_rate * max(
+        1.0, labels.num_directions(adapted.base) / rank
+    )
 
   def check_aggregator(self, adapted: adaptors.AdaptedModel) -> None:
     """Raises ValueError if an aggregator is set but the base is frozen."""
@@ -114,6 +143,9 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
         model, num_adaptors, conv_form=self.conv_form,
         adapt_bias=self.adapt_bias, adapt_norm=self.adapt_norm,
         rank=self.rank or None, budget=None if self.rank else self.budget_,
+        min_rank=self.min_rank or min(
+            _LEAST_RANK, labels.num_directions(model)
+        ),
         adapt_embedding=self.adapt_embedding, zero_factor=self.zero_factor,
     )
 
@@ -188,6 +220,13 @@ class FloralHyperparameters(AdaptorHyperparameters):
       10.0,
       'eta of the exponential router, pi_c ~ exp(-eta loss_c).',
       above=0.0, when='router=learned and objective=mfl',
+  )
+  # Not in the paper, see `floral_private`.
+  private_rank: int = hp.field(
+      0,
+      "Rank of one more adaptor, the client's own, which is never sent, for"
+      ' clients that belong to no cluster; 0: none, as in the paper.',
+      minimum=0, when=_PRIVATE,
   )
   center: bool = hp.field(
       False, "Whether the adaptors' mean moves into the base after every round."

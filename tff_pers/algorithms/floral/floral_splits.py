@@ -107,7 +107,7 @@ def follow(client_state: Mapping[str, Any], log: Mapping[str, Any]) -> Any:
     theta <- theta[sources[t]]   for t = the client's looks, ..., the log's - 1
 
   Args:
-    client_state: <router float[C], looks int32>.
+    client_state: <router float[C], looks int32>; other fields stay.
     log: <looks int32, sources int32[T, C]>.
   """
   theta = client_state['router']
@@ -115,7 +115,9 @@ def follow(client_state: Mapping[str, Any], log: Mapping[str, Any]) -> Any:
     # Rows of future checks change nothing.
     is_new = t >= client_state['looks']
     theta = tf.where(is_new, tf.gather(theta, log['sources'][t]), theta)
-  return collections.OrderedDict(router=theta, looks=log['looks'])
+  return collections.OrderedDict(
+      client_state, router=theta, looks=log['looks']
+  )
 
 
 def _with_router(update):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.algorithms import least_squares
+from tests.algorithms.ffgg import async_mirror
 from tests.simulation import event_runs
 from tff_pers.algorithms.ffgg import ffgg
 from tff_pers.algorithms.ffgg import ffgg_hyperparameters as ffgg_hp
@@ -18,6 +19,7 @@ from tff_pers.config import methods
 from tff_pers.data import task as task_lib
 from tff_pers.data import tasks
 from tff_pers.models import partition
+from tff_pers.simulation import asynchrony
 
 _EXACT = ffgg_hp.AsyncFFGGHyperparameters(
     tuner='exact', server_learning_rate='theorem'
@@ -78,6 +80,17 @@ def test_10_what_is_under_way_is_the_way_to_the_virtual_iterate():
         theta - virtual, step * operators[pending].sum(axis=0), rtol=0,
         atol=1e-12 * np.abs(operators).max(),
     )
+
+
+@pytest.mark.parametrize('redispatch', asynchrony.REDISPATCH)
+def test_the_path_is_that_of_the_numpy_program(redispatch):
+  """Whichever client is next; float64, so only the order of sums differs."""
+  task, events = _task(), _events(60, redispatch=redispatch)
+  oracle = least_squares.LeastSquares(task)
+  found, step = _path(task, events, 60)
+  expected = async_mirror.path(oracle, events, step, 60)
+  np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+  assert np.linalg.norm(expected[-1]) > 1  # It has gone somewhere.
 
 
 def test_step_of_theorem_7():

@@ -203,9 +203,8 @@ class AsyncFFGGHyperparameters(FFGGHyperparameters):
   server_learning_rate: _Rate = hp.field(  # type: ignore[assignment]
       'auto',
       'Step size gamma_theta of the global weights, per message; auto: 1 / (L'
-      ' P) with P clients in flight, or 1 / P if the smoothness L of the clients'
-      ' is unknown; theorem: 1 / (2 L sqrt(2 P tau_max)) with the largest delay'
-      ' tau_max.',
+      ' P) with P clients in flight, or 1 / P if their smoothness L is unknown;'
+      ' theorem: 1 / (2 L sqrt(2 P tau_max)) with the largest delay tau_max.',
       above=0.0, auto=('auto', 'theorem'),
       search=hp.Between(0.01, 3.0, log=True),
   )

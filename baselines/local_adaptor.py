@@ -170,7 +170,7 @@ def _only(adapted):
 
 
 @methods.register(
-    'local_adaptor', LocalAdaptorHyperparameters,
+    'local_adaptor', LocalAdaptorHyperparameters, revision=2,
     summary='a federated model and private low-rank adaptors (FLoRAL, 2024)',
 )
 def _build(task, hyperparameters):

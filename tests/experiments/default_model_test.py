@@ -68,3 +68,29 @@ def test_the_same_command_with_brackets_resumes_its_run(tmp_path):
   assert experiment.is_same_command(given, found.config)
   other = dict(given, algo='fedavg[learning_rate=0.2]')
   assert not experiment.is_same_command(other, found.config)
+
+
+@pytest.mark.parametrize('algo, flag', [
+    ('fedavg[learning_rate=0.3]', dict(fedavg_learning_rate=0.1)),
+    ('scaffold', dict(client_weighting='examples')),
+])
+def test_a_run_of_a_comparison_can_be_built_alone(algo, flag):
+  """`evaluate`, `--fork` and `--config` build it from what it records."""
+  table = flags.all_flags(flags.own_flag('algo', '', ''))
+  given = dict(task='digits', num_clients=4, algo=algo, **flag)
+  compared = experiment.build(given, table, brackets_win=True)
+  alone = experiment.build({**compared.config['given'], 'algo': algo}, table)
+  assert alone.config['flags'] == compared.config['flags']
+
+
+def test_an_error_of_another_flag_is_said_as_it_is(tmp_path):
+  with pytest.raises(flags.UsageError, match='`--delays` must be one of'):
+    _prepared(tmp_path, algo='fedper', driver='events', delays='bad')
+
+
+def test_a_run_of_an_earlier_form_of_a_method_is_not_continued(tmp_path):
+  found = _prepared(tmp_path, algo='floral')
+  old = {k: v for k, v in found.config.items() if k != 'revision'}
+  results.write_config(str(tmp_path), old)
+  with pytest.raises(flags.UsageError, match='one of an earlier form'):
+    _prepared(tmp_path, algo='floral')

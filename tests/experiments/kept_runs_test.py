@@ -10,6 +10,7 @@ import pytest
 from binaries import choose
 from binaries import tune
 from tests.binaries import fake_training
+from tff_pers.evaluation import results
 from tff_pers.experiments import kept_runs
 from tff_pers.experiments import runner
 from tff_pers.experiments import sweep
@@ -101,6 +102,47 @@ def test_a_run_that_stopped_is_not_kept(tmp_path):
       raise KeyboardInterrupt
   assert not kept.exists()
   with pytest.raises(runner.Diverged):
-    with kept_runs.shared(experiment, str(folder), str(kept)):
+    with kept_runs.shared(experiment, str(folder), str(kept)) as keyed:
+      results.write_config(str(folder), keyed.config)
       raise runner.Diverged('round 1')
-  assert len(list(kept.iterdir())) == 1
+  assert [path.name for path in kept.iterdir()] == [kept_runs.key(experiment)]
+
+
+def test_a_run_of_other_code_is_not_kept(tmp_path):
+  """It was begun without a key, or with the key of what the code was then."""
+  experiment, folder = _experiment(), str(tmp_path / 'run')
+  for config in (experiment.config, {**experiment.config, 'trial_key': 'old'}):
+    results.write_config(folder, config)
+    with kept_runs.shared(experiment, folder, str(tmp_path / 'kept')):
+      pass  # It is finished already.
+    assert not (tmp_path / 'kept').exists()
+
+
+def test_other_delays_have_another_key(tmp_path):
+  trace = tmp_path / 'delays.csv'
+  keys = set()
+  for seconds in (1, 2):
+    trace.write_text('client,compute_seconds,network_seconds\n' + ''.join(
+        f'{client},{seconds * (client + 1)},0\n' for client in range(4)
+    ))
+    keys.add(kept_runs.key(_experiment(
+        driver='events', delays=f'trace[file={trace}]'
+    )))
+  assert len(keys) == 2
+
+
+def test_other_code_of_a_package_without_a_file_has_another_key(
+    tmp_path, monkeypatch
+):
+  (tmp_path / 'my_space').mkdir()
+  module = tmp_path / 'my_space' / 'my_method.py'
+  monkeypatch.syspath_prepend(tmp_path)
+  module.write_text('')
+  importlib.import_module('my_space.my_method')
+  keys = set()
+  for text in ('', 'RATE = 1'):
+    module.write_text(text)
+    kept_runs._code.cache_clear()  # pylint: disable=protected-access
+    # pylint: disable-next=protected-access
+    keys.add(kept_runs._code(frozenset(['my_space.my_method'])))
+  assert len(keys) == 2

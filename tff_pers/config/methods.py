@@ -121,6 +121,8 @@ class Method:
     weighs_clients: Whether `client_weighting` of the task has an effect.
     recipes: Options by name, for `perm[recipe=paper]`: hyperparameters by flag
       name, and possibly `client_weighting`.
+    revision: Is raised when the rounds with default flags become others, so
+      that no run is continued by another method than it was begun with.
   """
 
   name: str
@@ -136,6 +138,7 @@ class Method:
   recipes: Mapping[str, Mapping[str, Any]] = dataclasses.field(
       default_factory=dict
   )
+  revision: int = 1
 
   def recipe(self, name: str) -> dict[str, Any]:
     """Returns the options of a recipe; none for an empty name.
@@ -161,6 +164,7 @@ def register(
     summary: str = '', driver: str = 'rounds',
     travels: Optional[Travels] = Travels(), weighs_clients: bool = True,
     recipes: Optional[Mapping[str, Mapping[str, Any]]] = None,
+    revision: int = 1,
 ) -> Callable[[_Build], _Build]:
   """Returns a decorator that registers `build` under `name`.
 
@@ -176,6 +180,7 @@ def register(
     weighs_clients: Whether `client_weighting` of the task has an effect; if
       not, programs accept only `--client_weighting=uniform`.
     recipes: See `Method`.
+    revision: See `Method`.
 
   Raises:
     ValueError: If the name is taken, or a need or the driver is unknown.
@@ -195,7 +200,7 @@ def register(
       name,
       lambda build: Method(
           name, hyperparameters, build, needs, summary, driver, travels,
-          weighs_clients, recipes or {},
+          weighs_clients, recipes or {}, revision,
       ),
   )
 

@@ -1,6 +1,5 @@
 """Builds from flags one method on one task with one seed."""
 
-import contextlib
 import dataclasses
 import functools
 from importlib import metadata
@@ -185,11 +184,17 @@ def build(
   _check_attack(given.get('attack', flags.DEFAULTS['attack']), task)
   missing = methods.missing_needs(method, task.traits, hyperparameters)
   if missing and missing[0].model and not brackets_win and 'model' not in given:
-    with contextlib.suppress(flags.UsageError):  # The task has its own model.
+    try:
       return _with_model(
-          build({**asked_for, **imports, 'model': missing[0].model}, table),
+          build(
+              {**asked_for, **imports, 'model': missing[0].model}, table,
+              byzantine_last=byzantine_last,
+          ),
           missing[0],
       )
+    except flags.UsageError as error:
+      if 'model' not in str(error):  # Else the task has its own model.
+        raise
   _check_needs(method, missing, family)
   events.check(driver, given, hyperparameters, is_one=not brackets_win)
   if driver == 'events':
@@ -216,11 +221,13 @@ def build(
               **_prefixed(method.name, hyperparameters),
               **_prefixed(family.name, task_options),
           },
-          # Without the flags that brackets set: the same command has the same.
-          given={**asked_for, **imports},
+          # The same command has the same flags. In a comparison, brackets
+          # override flags that were given.
+          given={**(given if brackets_win else asked_for), **imports},
           versions=_versions(),
           seeds=dict(run=shared['seed']),
           metric=metric,
+          revision=method.revision,
           splits=task.splits,
           y_is_scaled=(
               task.features is not None and task.features.y_mean is not None

@@ -6,6 +6,7 @@ copies it instead of training again.
 """
 
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import json
@@ -13,13 +14,13 @@ import os
 import pathlib
 import shutil
 import sys
-import tempfile
 from typing import Any, Iterator, Optional
 
 import numpy as np
 import tensorflow as tf
 
 from tff_pers.config import methods
+from tff_pers.core import locks
 from tff_pers.data import on_demand
 from tff_pers.data import tasks
 from tff_pers.evaluation import results
@@ -27,6 +28,8 @@ from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import runner
 
+# In the configuration of a run: its key when it was begun.
+_KEY = 'trial_key'
 # Flags that say where data and results are, not what they are.
 _PLACES = ('data_dir', 'output_dir')
 # Fields of a task with what clients hold.
@@ -56,24 +59,32 @@ def key(experiment: experiment_lib.Experiment) -> str:
 @contextlib.contextmanager
 def shared(
     experiment: experiment_lib.Experiment, folder: str, kept: Optional[str]
-) -> Iterator[None]:
+) -> Iterator[experiment_lib.Experiment]:
   """Copies the run to its folder before the block, if it is kept.
 
-  After the block, the run is kept, also if it diverged.
+  After the block, the run is kept, also if it diverged. A run that was begun
+  without this function, or with other code or data, is not.
 
   Args:
     experiment: The run.
     folder: Its folder.
     kept: The folder of kept runs; '' or None: none.
+
+  Yields:
+    The experiment to run, whose configuration records the key.
   """
   if not kept:
-    yield
+    yield experiment
     return
-  place = os.path.join(flags.resolve_path(kept), key(experiment))
+  own = key(experiment)
+  place = os.path.join(flags.resolve_path(kept), own)
+  experiment = dataclasses.replace(
+      experiment, config={**experiment.config, _KEY: own}
+  )
   if not os.path.exists(os.path.join(folder, results.CONFIG)):
     _fetch(experiment, folder, place)
   try:
-    yield
+    yield experiment
   except runner.Diverged:
     _keep(folder, place)
     raise
@@ -100,19 +111,18 @@ def _fetch(
 
 
 def _keep(folder: str, place: str) -> None:
-  """Keeps a copy of a run, unless there is one."""
-  if os.path.exists(place):
+  """Keeps a copy of a run, unless there is one or the run has another key."""
+  own = results.read_config(folder).get(_KEY)
+  if os.path.exists(place) or own != os.path.basename(place):
     return
   kept = os.path.dirname(place)
   os.makedirs(kept, exist_ok=True)
-  with tempfile.TemporaryDirectory(dir=kept) as aside:
-    copy = os.path.join(aside, 'run')
-    shutil.copytree(folder, copy)
-    try:
-      os.rename(copy, place)
-    except OSError:  # Another process was quicker.
-      if not os.path.exists(place):
-        raise
+  with locks.held(kept):
+    # A process that was killed may have left a part of a copy.
+    shutil.rmtree(f'{place}.part', ignore_errors=True)
+    shutil.copytree(folder, f'{place}.part')
+    if not os.path.exists(place):
+      os.rename(f'{place}.part', place)
 
 
 def flag() -> tuple[str, flags.Flag]:
@@ -125,18 +135,13 @@ def flag() -> tuple[str, flags.Flag]:
   )
 
 
-def _copy(source: str, target: str) -> None:
-  if os.path.isdir(source):
-    shutil.copytree(source, target, dirs_exist_ok=True)
-  else:
-    shutil.copy2(source, target)
-
-
 def _data(experiment: experiment_lib.Experiment) -> Iterator[bytes]:
   """Yields what clients hold, or their files if they are read on demand."""
   task, unseen = experiment.task, experiment.unseen
   parts: list[Any] = [getattr(task, name) for name in _OF_CLIENTS]
   parts += [unseen.train, unseen.test]
+  if experiment.plan.schedule is not None:
+    parts.append(experiment.plan.schedule)
   if any(isinstance(part, on_demand.OnDemand) for part in parts):
     given = experiment.config['flags']['data_dir']
     for path in _files(flags.resolve_path(given)) if given else ():
@@ -184,11 +189,10 @@ def _code(registered: frozenset[str]) -> bytes:
     path, top = getattr(module, '__file__', None) or '', name.partition('.')[0]
     if not path.endswith('.py') or top in ('__main__', 'binaries'):
       continue
-    if name in packages:
-      is_package = hasattr(module, '__path__')
-      paths.update(_files(os.path.dirname(path)) if is_package else [path])
-    elif top not in packages and not path.startswith(_INSTALLED):
-      paths.add(path)  # A plug-in may have imported it.
+    if name in packages and hasattr(module, '__path__'):
+      paths.update(_files(os.path.dirname(path)))
+    elif top in packages or not path.startswith(_INSTALLED):
+      paths.add(path)  # What is not installed, a plug-in may have imported.
   found = hashlib.sha256()
   for path in sorted(path for path in paths if path.endswith('.py')):
     stat = os.stat(path)

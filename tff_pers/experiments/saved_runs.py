@@ -23,7 +23,7 @@ def read(folder: str, table: Mapping[str, flags.Flag]) -> dict[str, Any]:
 
   Raises:
     flags.UsageError: If it was started with `--import` of modules that are not
-      imported.
+      imported, or by an earlier form of its method.
     damaged.DamagedError: Names the file that is damaged.
   """
   config = dict(results.read_run(folder).config)
@@ -32,12 +32,18 @@ def read(folder: str, table: Mapping[str, flags.Flag]) -> dict[str, Any]:
     with flags.sentences():
       plugin_imports.require(str(config['given'].get('import', '')), path)
   with damaged.reading(path, damaged.RUN_AGAIN):
-    methods.get(brackets.parse(config['variant'])[0])
+    method = methods.get(brackets.parse(config['variant'])[0])
     if not isinstance(config.get('given'), dict):
       raise ValueError('no flags that were given')
     for name, value in config['given'].items():
       if name not in table or not hp.is_allowed(table[name].spec, value):
         raise ValueError(f'--{name}={value}')
+  if config.get('revision', 1) != method.revision:
+    raise flags.UsageError(
+        f'{folder} must hold a run of {method.name} as it is now, found one of'
+        ' an earlier form with other rounds. Tip: train it again in another'
+        ' folder.'
+    )
   position(folder)
   return config
 

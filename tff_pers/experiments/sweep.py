@@ -166,7 +166,8 @@ class Sweep:
       Diverged, flags.Failure: See `runner.execute`.
     """
     experiment, folder = self.prepare(variant, seed, within=within)
-    with kept_runs.shared(experiment, folder, self._given.get('trials_dir')):
+    kept = self._given.get('trials_dir')
+    with kept_runs.shared(experiment, folder, kept) as experiment:
       runner.execute(experiment, folder, quiet=True, **options)
     return results.read_run(folder)
 

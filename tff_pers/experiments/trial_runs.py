@@ -52,6 +52,9 @@ def run(
       done = sweep.execute(
           name, seed, within=within, draw=None, is_enough=watch
       )
+    if not watch.has_seen_rows:  # A kept run was copied.
+      for row in range(len(done.metrics['round'])):
+        watch({column: own[row] for column, own in done.metrics.items()})
   except _Ended as ended:
     watch.end(str(ended))
   except runner.Diverged:
@@ -88,6 +91,11 @@ class _Watch:
     self._spent, self._started = claim.seconds, time.monotonic()
     self._round, self._trained, self.value = 0, 0.0, math.nan
     self.rounds = math.inf
+
+  @property
+  def has_seen_rows(self) -> bool:
+    """Whether a round has been evaluated."""
+    return self._round > 0
 
   def __call__(self, row: Mapping[str, Any]) -> bool:
     """Records a row of metrics; raises to end the run, else returns False."""

@@ -32,8 +32,8 @@ FAULTS = (
         'not_recorded',
         what='A run does not say which modules it needs.',
         file='tff_pers/experiments/experiment.py',
-        old='          given={**asked_for, **imports},',
-        new='          given=asked_for,',
+        old='          given={**(given if brackets_win else asked_for), **imports},',
+        new='          given=given if brackets_win else asked_for,',
         tests=(_NAMED,),
     ),
     Fault(

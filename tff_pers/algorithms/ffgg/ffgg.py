@@ -142,7 +142,7 @@ def known_smoothness(
 
 @methods.register(
     'async_ffgg', ffgg_hp.AsyncFFGGHyperparameters, driver='events',
-    weighs_clients=False, needs=split_hyperparameters.NEEDS,
+    weighs_clients=False, needs=split_hyperparameters.NEEDS, revision=2,
     summary='FFGG whose gradients are applied one by one as they arrive',
 )
 def _build_async(task, hyperparameters):

@@ -293,7 +293,7 @@ def _build_work(
 
 
 @methods.register(
-    'floral', floral_hp.FloralHyperparameters,
+    'floral', floral_hp.FloralHyperparameters, revision=2,
     summary='a shared model and low-rank adaptors, mixed by learned routers',
 )
 def _build(task, hyperparameters):

@@ -83,7 +83,7 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
       'auto',
       'eta_lora: step size of the adaptors; auto: learning_rate, with'
       ' rank=0 and min_rank=0 times d / r, classes less one per rank.',
-      above=0.0, auto=True, search=hp.Around(20, of='learning_rate'),
+      above=0.0, auto=True, search=hp.Between(0.01, 10.0, log=True),
   )
 
   def __post_init__(self):

@@ -53,8 +53,8 @@ def run(
           name, seed, within=within, draw=None, is_enough=watch
       )
     if not watch.has_seen_rows:  # A kept run was copied.
-      for row in range(len(done.metrics['round'])):
-        watch({column: own[row] for column, own in done.metrics.items()})
+      for row in saved_runs.rows(folder, experiment.task.rounds):
+        watch(row)
   except _Ended as ended:
     watch.end(str(ended))
   except runner.Diverged:

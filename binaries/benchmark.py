@@ -3,6 +3,7 @@
     python -m binaries.benchmark emnist --data_dir=DATA
 """
 
+from tff_pers.experiments import benchmark_pages
 from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
@@ -14,7 +15,6 @@ import sys
 from typing import Any, Mapping, Sequence
 
 from binaries import compare_tuned
-from binaries import tuned_pages
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import files
@@ -111,9 +111,11 @@ def _run(program: str, name: str, argv: Sequence[str]) -> int:
       return code
     worst = max(worst, code)
   if parts:
-    text = tuned_pages.of_parts(benchmark, command, scale, given, parts, top)
+    text = benchmark_pages.of_parts(
+        benchmark, command, scale, given, parts, top
+    )
   elif os.path.exists(os.path.join(top, timing.CSV)):
-    text = tuned_pages.of_times(benchmark, command, scale, given, own, top)
+    text = benchmark_pages.of_times(benchmark, command, scale, given, own, top)
   else:  # All runs diverged.
     return worst
   path = os.path.join(top, benchmark.page)

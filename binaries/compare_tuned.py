@@ -63,8 +63,7 @@ def flag_table() -> dict[str, flags.Flag]:
       ),
       flags.own_flag(
           'extensions', _DEFAULTS['extensions'],
-          'How often a grid may grow when its best value is at an end.',
-          minimum=0,
+          'How often a grid may grow while the best is at an end.', minimum=0,
       ),
       flags.own_flag(
           'seeds', _DEFAULTS['seeds'],

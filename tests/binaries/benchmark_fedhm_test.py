@@ -4,7 +4,7 @@ import pytest
 
 from binaries import benchmark
 from binaries import compare_tuned
-from binaries import tuned_pages
+from tff_pers.experiments import benchmark_pages
 from tff_pers.experiments import flags
 from tff_pers.experiments import sweep as sweep_lib
 
@@ -29,7 +29,7 @@ def _handed(monkeypatch):
     handed.append(_flags(argv))
     return 0
   monkeypatch.setattr(compare_tuned, 'main', main)
-  monkeypatch.setattr(tuned_pages, 'of_parts', lambda *args: 'the page')
+  monkeypatch.setattr(benchmark_pages, 'of_parts', lambda *args: 'the page')
   return handed
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from binaries import benchmark
 from binaries import compare_tuned
-from binaries import tuned_pages
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
+from tff_pers.experiments import benchmark_pages
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
 
@@ -45,7 +45,7 @@ def test_floral_hands_on_what_its_parts_say(tmp_path, monkeypatch, scale):
   monkeypatch.setattr(
       compare_tuned, 'main', lambda argv: handed.append(argv) or 0
   )
-  monkeypatch.setattr(tuned_pages, 'of_parts', lambda *args: 'the page')
+  monkeypatch.setattr(benchmark_pages, 'of_parts', lambda *args: 'the page')
   assert benchmark.main([
       'benchmark', 'floral', f'--scale={scale}', '--data_dir=/data',
       '--parts=adaptors,mnist_shifted', f'--output_dir={tmp_path}',

@@ -303,7 +303,7 @@ FAULTS = (
     Fault(
         'beside_the_paper_by_client',
         what='Means over clients are compared with a paper\'s over all examples.',
-        file='binaries/tuned_pages.py',
+        file='tff_pers/experiments/benchmark_pages.py',
         old="examples='pooled_accuracy_mean'",
         new="examples='accuracy_mean'",
         tests=(_BESIDE,),
@@ -311,7 +311,7 @@ FAULTS = (
     Fault(
         'smallest_model_beside_the_largest',
         what='The last tier is compared with the paper\'s largest model.',
-        file='binaries/tuned_pages.py',
+        file='tff_pers/experiments/benchmark_pages.py',
         old="found.setdefault(row['algo'], row['accuracy'])",
         new="found[row['algo']] = row['accuracy']",
         tests=(_BESIDE,),

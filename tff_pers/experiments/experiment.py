@@ -183,7 +183,9 @@ def build(
   )
   _check_attack(given.get('attack', flags.DEFAULTS['attack']), task)
   missing = methods.missing_needs(method, task.traits, hyperparameters)
-  if missing and missing[0].model and not brackets_win and 'model' not in given:
+  if _may_choose(method, missing, family) and not brackets_win and (
+      'model' not in given
+  ):
     try:
       return _with_model(
           build(
@@ -346,6 +348,16 @@ def of_variant(
 def folder_name(variant: str) -> str:
   """Returns the folder name of a variant: `perm-a=1` for `perm[a=1]`."""
   return re.sub(r'[^\w.=+-]+', '-', variant).strip('-')
+
+
+def _may_choose(
+    method: methods.Method, missing: Sequence[methods.Need],
+    family: tasks.TaskFamily,
+) -> bool:
+  """Whether another model has what the method needs."""
+  declares = family.declares
+  fit = methods.fit(method, declares.traits, declares.alternatives())
+  return bool(missing) and bool(missing[0].model) and fit != 'no'
 
 
 def _with_model(found: Experiment, need: methods.Need) -> Experiment:

@@ -36,8 +36,8 @@ PROGRAMS = {
         '--splits=bias,output_layer',
     ],
     'robustness': [
-        'robustness', *_DIGITS, '--algo=fedavg', '--rules=mean,median',
-        '--attacks=none,sign_flip',
+        'robustness', *_DIGITS, '--algo=fedavg', '--num_byzantine=1',
+        '--rules=mean,median', '--attacks=none,sign_flip',
     ],
     'pareto': ['pareto', '--figure=2'],
     'benchmark': [

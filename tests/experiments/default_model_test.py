@@ -8,11 +8,12 @@ from tff_pers.experiments import flags
 from tff_pers.experiments import method_costs
 from tff_pers.experiments import runner
 
+_TABLE = flags.all_flags(flags.own_flag('algo', '', ''))
+
 
 def _prepared(folder, **given):
-  table = flags.all_flags(flags.own_flag('algo', '', ''))
   given = dict(dict(task='digits', num_clients=4), **given)
-  return runner.prepare(given, table, str(folder), resume=False)
+  return runner.prepare(given, _TABLE, str(folder), resume=False)
 
 
 @pytest.mark.parametrize('algo, model', [
@@ -52,10 +53,9 @@ def test_a_task_without_other_models_is_refused(tmp_path):
 
 
 def test_a_comparison_keeps_one_model_for_all():
-  table = flags.all_flags(flags.own_flag('algo', '', ''))
   with pytest.raises(flags.UsageError, match='fedper needs .* hidden layers'):
     experiment.build(
-        dict(algo='fedper', task='digits', num_clients=4), table,
+        dict(algo='fedper', task='digits', num_clients=4), _TABLE,
         brackets_win=True,
     )
 
@@ -76,10 +76,9 @@ def test_the_same_command_with_brackets_resumes_its_run(tmp_path):
 ])
 def test_a_run_of_a_comparison_can_be_built_alone(algo, flag):
   """`evaluate`, `--fork` and `--config` build it from what it records."""
-  table = flags.all_flags(flags.own_flag('algo', '', ''))
   given = dict(task='digits', num_clients=4, algo=algo, **flag)
-  compared = experiment.build(given, table, brackets_win=True)
-  alone = experiment.build({**compared.config['given'], 'algo': algo}, table)
+  compared = experiment.build(given, _TABLE, brackets_win=True)
+  alone = experiment.build({**compared.config['given'], 'algo': algo}, _TABLE)
   assert alone.config['flags'] == compared.config['flags']
 
 

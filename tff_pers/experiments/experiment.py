@@ -355,9 +355,16 @@ def _may_choose(
     family: tasks.TaskFamily,
 ) -> bool:
   """Whether another model has what the method needs."""
+  return (
+      bool(missing) and bool(missing[0].model)
+      and _declared_fit(method, family) != 'no'
+  )
+
+
+def _declared_fit(method: methods.Method, family: tasks.TaskFamily) -> str:
+  """Returns whether a method runs on a task, see `methods.fit`."""
   declares = family.declares
-  fit = methods.fit(method, declares.traits, declares.alternatives())
-  return bool(missing) and bool(missing[0].model) and fit != 'no'
+  return methods.fit(method, declares.traits, declares.alternatives())
 
 
 def _with_model(found: Experiment, need: methods.Need) -> Experiment:
@@ -377,10 +384,9 @@ def _with_model(found: Experiment, need: methods.Need) -> Experiment:
 
 def _check_needs(method, missing: Sequence[methods.Need], family) -> None:
   """Refuses a method with needs that the task does not meet."""
-  declares = family.declares
-  fit = methods.fit(method, declares.traits, declares.alternatives())
   for need in missing:
-    tip = '' if fit == 'no' else f' Tip: {need.tip}.'
+    is_lost = _declared_fit(method, family) == 'no'
+    tip = '' if is_lost else f' Tip: {need.tip}.'
     raise flags.UsageError(
         f'`--algo` {method.name} needs {need.sentence}; `--task` {family.name}'
         f' with these flags lacks it.{tip}'

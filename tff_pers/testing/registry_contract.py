@@ -102,12 +102,15 @@ def test_a_space_is_small_and_has_a_rate(method_name: str) -> None:
   space = search_spaces.of(methods.get(method_name).hyperparameters())
   assert 1 <= len(space.dimensions) <= _MOST_DIMENSIONS
   assert _RATES & space.dimensions.keys()
-  # The defaults are in the space, except for numbers of clusters (0 asks the
-  # task) and the step of asynchronous FFGG (which asks the events).
+  # The defaults are in the space, except for those that the task decides: 0
+  # and `auto`.
   missing = space.dimensions.keys() - space.defaults.keys()
-  assert missing <= {'num_models', 'num_adaptors'} | (
-      {'server_learning_rate'} if method_name == 'async_ffgg' else set()
-  )
+  undecided = {
+      spec.name
+      for spec in hp.specs(methods.get(method_name).hyperparameters).values()
+      if spec.default in (0, 'auto')
+  }
+  assert missing <= undecided
 
 
 def first_round(

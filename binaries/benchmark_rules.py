@@ -31,7 +31,7 @@ _RULES = flags.DEFINE_list(
     [
         'mean', 'norm_clipping', 'centered_clipping', 'geometric_median',
         'median', 'trimmed_mean', 'bucketing(median)', 'krum', 'multi_krum',
-        'nnm(median)',
+        'caf', 'nnm(median)',
     ],
     'Rules to measure; they assume that a tenth of the messages is Byzantine.',
 )

@@ -14,6 +14,8 @@ Byzantine-Robust Learning on Heterogeneous Datasets via Bucketing
 Fixing by Mixing: A Recipe for Optimal Byzantine ML under Heterogeneity
     Allouah, Farhadkhani, Guerraoui, Gupta, Pinot, Stephan. AISTATS 2023
     (nearest-neighbour mixing).
+Towards Trustworthy Federated Learning with Untrusted Participants
+    Allouah, Guerraoui, Stephan. ICML 2025 (the covariance filter, CAF).
 """
 
 from typing import Any, Optional
@@ -177,6 +179,59 @@ def multi_krum(x: tf.Tensor, num_byzantine: Any, num_best: Any) -> tf.Tensor:
   """
   order = tf.argsort(krum_scores(x, num_byzantine), stable=True)
   return tf.reduce_mean(tf.gather(x, order[:num_best]), axis=0)
+
+
+def filtered_mean(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
+  """Returns a mean with less weight on messages far along one direction (CAF).
+
+    c_i <- 1;  while sum_i c_i > n - 2 f:
+      mu, Sigma <- mean and covariance of the x_i with weights c_i / sum_j c_j
+      tau_i <- <x_i - mu, v>^2,  v the first eigenvector of Sigma
+      c_i <- c_i (1 - tau_i / max tau), the maximum over those with c_j > 0
+    the mu whose Sigma has the smallest first eigenvalue
+
+  Args:
+    x: float[n, d], n >= 1.
+    num_byzantine: f < n / 2, an integer.
+
+  Returns:
+    float[d].
+  """
+  centered = x - median(x)  # See `squared_distances`.
+  # Sigma's eigenvectors are combinations of messages: products suffice.
+  products = tf.matmul(centered, centered, transpose_b=True)
+  n = tf.shape(x)[0]
+  rest = tf.cast(n - 2 * num_byzantine, x.dtype)
+  ones = tf.ones([n], x.dtype)
+
+  def step(c, best, smallest, _):
+    w = c / tf.reduce_sum(c)
+    to_mean = tf.linalg.matvec(products, w)
+    # <x_i - mu, x_j - mu>
+    around_mean = (
+        products - to_mean[:, None] - to_mean + tf.reduce_sum(w * to_mean)
+    )
+    roots = tf.sqrt(w)
+    values, vectors = tf.linalg.eigh(roots[:, None] * around_mean * roots)
+    first = tf.maximum(values[-1], 0)
+    along = tf.math.divide_no_nan(  # <x_i - mu, v>
+        tf.linalg.matvec(around_mean, roots * vectors[:, -1]), tf.sqrt(first)
+    )
+    tau = tf.where(c > 0, along**2, tf.zeros_like(c))
+    largest = tf.reduce_max(tau)
+    return (
+        c * (1 - tf.math.divide_no_nan(tau, largest)),
+        tf.where(first < smallest, w, best), tf.minimum(first, smallest),
+        largest,
+    )
+
+  _, best, _, _ = tf.while_loop(
+      lambda c, best, smallest, largest: (
+          (tf.reduce_sum(c) > rest) & (largest > 0)
+      ),
+      step, (ones, ones / tf.reduce_sum(ones), x.dtype.max, x.dtype.max),
+  )
+  return tf.linalg.matvec(x, best, transpose_a=True)
 
 
 def bucketing(x: tf.Tensor, size: int, key: tf.Tensor) -> tf.Tensor:

@@ -10,9 +10,28 @@ _PRESENCE_TEST = (
     '::test_a_rule_is_over_who_is_present'
 )
 _VALUES_TEST = 'tests/numerics/robust/values_test.py'
+_BYZFL = (
+    'tests/numerics/robust/byzfl_test.py::test_rule_is_that_of_byzfl[CAF]',
+)
 _FACTORY_TEST = 'tests/aggregators/robust/factory_test.py'
 
 FAULTS = (
+    Fault(
+        'filter_by_the_last_covariance',
+        what='The covariance filter returns its last mean.',
+        file=_NUMERICS,
+        old='tf.where(first < smallest, w, best)',
+        new='w',
+        tests=_BYZFL,
+    ),
+    Fault(
+        'filter_counts_the_removed',
+        what='A far message without weight keeps the others from losing theirs.',
+        file=_NUMERICS,
+        old='tau = tf.where(c > 0, along**2, tf.zeros_like(c))',
+        new='tau = along**2',
+        tests=_BYZFL,
+    ),
     Fault(
         'neighbours_one_too_many',
         what='Krum sums over n - f - 1 neighbours.',

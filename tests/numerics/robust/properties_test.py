@@ -58,6 +58,7 @@ TABLE = {  # ipm, flip, noise.
     'krum': (0.507, 0.512, 0.506),
     'geometric_median': (0.070, 0.016, 0.014),
     'centered_clipping': (0.080, 0.015, 0.015),
+    'caf': (0.002, 0.017, 0.003),
     'nnm(median)': (0.0, 0.018, 0.0),
     'nnm(trimmed_mean)': (0.0, 0.017, 0.0),
     'nnm(krum)': (0.0, 0.027, 0.0),
@@ -73,7 +74,8 @@ def _row(text):
 
 
 @pytest.mark.parametrize('text', [
-    pytest.param(t, marks=pytest.mark.slow) if t == 'geometric_median' else t
+    pytest.param(t, marks=pytest.mark.slow)
+    if t in ('geometric_median', 'caf') else t
     for t in TABLE
 ])
 def test_coefficient_is_that_of_the_table(text):
@@ -83,6 +85,18 @@ def test_coefficient_is_that_of_the_table(text):
 @pytest.mark.parametrize('text', ['median', 'trimmed_mean', 'krum'])
 def test_mixing_does_not_hurt(text):
   assert np.all(np.array(_row(f'nnm({text})')) <= np.array(_row(text)) + 0.005)
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'float64'])
+def test_far_messages_do_not_enter_the_filtered_mean(dtype):
+  """Whatever their length: they are the first to lose all weight."""
+  x = np.random.default_rng(0).standard_normal((9, 4))
+  means = []
+  for length in (1e5, 1e15):
+    x[:3] = length * np.array([[1, 0, 0, 0], [0, 1, 2, 0], [-3, 0, 0, 1]])
+    means.append(robust.filtered_mean(tf.constant(x, dtype), 3))
+  np.testing.assert_allclose(means[0], means[1], atol=1e-4)
+  assert np.abs(means[1]).max() < 1
 
 
 def test_mean_does_not_survive_noise():
@@ -108,6 +122,7 @@ def _c_hat(text, attack, d, trials=200):
 @pytest.mark.parametrize('d', slow.beyond(1, [10, 200]))
 @pytest.mark.parametrize('text, bar', [
     ('bucketing(median)', 2), ('trimmed_mean', 2),
+    pytest.param('caf', 2, marks=pytest.mark.slow),
     pytest.param('rfa', 2, marks=pytest.mark.slow),
     ('bucketing(krum)', 3),
 ])
@@ -125,7 +140,7 @@ def test_mean_is_no_robust_aggregator():
 
 EQUIVARIANT = (
     'mean', 'median', 'trimmed_mean', 'krum', 'multi_krum', 'multi_krum[m=2]',
-    'geometric_median', 'centered_clipping', 'nnm(median)', 'nnm(krum)',
+    'geometric_median', 'centered_clipping', 'caf', 'nnm(median)', 'nnm(krum)',
 )
 MATRICES = st.integers(0, 10**6).map(
     lambda seed: np.random.default_rng(seed).standard_normal((25, 3)) + 1

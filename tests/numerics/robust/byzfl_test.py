@@ -1,0 +1,40 @@
+"""The rules agree with those of byzfl 0.0.11, recorded by `record_byzfl`."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tff_pers.numerics import robust
+
+CASES = json.loads(pathlib.Path(__file__).with_name('byzfl.json').read_text())
+F = 3
+OURS = {
+    'Average': robust.mean,
+    'Median': robust.median,
+    'TrMean': lambda x: robust.trimmed_mean(x, F),
+    'GeometricMedian': lambda x: robust.geometric_median(
+        x, passes=3, start=tf.zeros_like(x[0]), smoothing=0.1
+    ),
+    # byzfl counts n - f - 1 neighbours, where Krum's paper has n - f - 2.
+    'Krum': lambda x: robust.krum(x, F - 1),
+    'MultiKrum': lambda x: robust.multi_krum(x, F - 1, len(x) - F),
+    'CenteredClipping': lambda x: robust.centered_clipping(
+        x, steps=3, start=tf.zeros_like(x[0]), radius=1.5
+    ),
+    'CAF': lambda x: robust.filtered_mean(x, F),
+    'NNM': lambda x: robust.nearest_neighbour_mixing(x, F),
+    'Clipping': lambda x: robust.clip_norms(x, 2.0),
+    'ARC': lambda x: robust.clip_norms(x, robust.adaptive_norm(x, F)),
+}
+
+
+@pytest.mark.parametrize('name', OURS)
+def test_rule_is_that_of_byzfl(name):
+  for case in CASES:
+    x = tf.constant(case['vectors'], tf.float64)
+    np.testing.assert_allclose(
+        OURS[name](x), case['results'][name], rtol=1e-10, atol=1e-10
+    )

@@ -7,6 +7,7 @@ is taken from `config.json` when resuming, else from the task's default.
 
 import dataclasses
 import difflib
+import gc
 import os
 import re
 import shlex
@@ -552,6 +553,8 @@ def run(
     name: str, main: Callable[[Sequence[str]], int], argv: Sequence[str]
 ) -> int:
   """Returns the exit code of `main(argv)`; prints errors as one sentence."""
+  gc.freeze()
+  gc.enable()  # `startup.begin` turned it off.
   # Programs may end before a runtime is installed; the finalizer of TFF's own
   # context would then print an error.
   native.drop_default_context()

@@ -1,5 +1,6 @@
 """Prepares a program before it imports TensorFlow."""
 
+import gc
 import os
 import pathlib
 import runpy
@@ -28,10 +29,15 @@ def begin(name: str, file: str) -> None:
   """
   # TensorFlow reads this when it is imported.
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-  if _is_running(name, file) and wants_help(sys.argv):
+  if not _is_running(name, file):
+    return
+  if wants_help(sys.argv):
     code = _answer(file)
     if code is not None:
       sys.exit(code)
+  # What imports make is no garbage; until they are done (`flags.run`), looking
+  # for some would take a second.
+  gc.disable()
 
 
 def wants_help(argv: Sequence[str]) -> bool:

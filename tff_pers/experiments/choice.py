@@ -24,8 +24,8 @@ from tff_pers.experiments import worker_pool
 
 # Simple methods first. Methods that do not fit the task are left out.
 DEFAULT_ALGOS = (
-    'local_only', 'fedavg', 'fedavg_finetuned', 'fedper', 'ditto', 'apfl',
-    'ifca', 'floral', 'perm',
+    'local_only', 'fedavg', 'fedavg_finetuned', 'fedper', 'fedala', 'ditto',
+    'apfl', 'ifca', 'floral', 'pfedgraph', 'perm',
 )
 # In a short budget, one method of each kind runs before a second one.
 _TURNS = (

@@ -369,7 +369,7 @@ class Aggregation:
       'mean',
       'How the server combines clients\' messages: mean (weighted), or a robust'
       ' rule with equal weights: median, trimmed_mean, geometric_median, krum,'
-      ' multi_krum, centered_clipping, norm_clipping; also in the form'
+      ' multi_krum, centered_clipping, caf, norm_clipping; also in the form'
       ' bucketing(median), nnm(krum). A rule assumes --num_byzantine attackers,'
       ' or f, as in krum[f=2].',
   )

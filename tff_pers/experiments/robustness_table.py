@@ -29,7 +29,7 @@ from tff_pers.simulation import store
 
 RULES = (
     'mean,norm_clipping,median,trimmed_mean,geometric_median,krum,multi_krum,'
-    'centered_clipping,bucketing(median)'
+    'centered_clipping,caf,bucketing(median)'
 )
 # Attack options for tasks whose messages and their spread converge to 0: with
 # relative noise even the plain mean would converge.

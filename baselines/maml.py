@@ -64,24 +64,27 @@ class MamlHyperparameters(FomamlHyperparameters):
 def build_fomaml(
     model: functional.FunctionalModel,
     hyperparameters: FomamlHyperparameters = FomamlHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:
   """Builds FOMAML: MAML without the derivative of the steps.
 
     client i: u <- w;  J times: u <- u - gamma g_i(u; b);  q_i = g_i(u; b')
-    server  : w <- w - eta * mean_i q_i
+    server  : w <- w - eta * sum_i p_i q_i
     deploy  : v <- w;  s times: v <- v - gamma g_i(v; b)  on training data
 
   It is Theta_{J+1} of the local update methods: J steps, then one gradient,
-  which is all that is sent. Clients have equal weights and are stateless.
+  which is all that is sent. Clients are stateless.
 
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `FomamlHyperparameters`.
+    client_weighting: p_i, see `client_work.client_weight`.
   """
   work = local_update.build_local_update(
       model, gamma=hyperparameters.learning_rate,
       theta=thetas.LastGradient(hyperparameters.adaptation_steps + 1).theta,
-      batch_size=hyperparameters.batch_size,
+      batch_size=hyperparameters.batch_size, client_weighting=client_weighting,
   )
   return _compose(model, work, hyperparameters)
 
@@ -90,28 +93,31 @@ def build_fomaml(
 def build_maml(
     model: functional.FunctionalModel,
     hyperparameters: MamlHyperparameters = MamlHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:
-  """Builds MAML, for the objective mean_i f_i(u_J(w)).
+  """Builds MAML, for the objective sum_i p_i f_i(u_J(w)).
 
     client i: u <- w;  J times: u <- u - gamma g_i(u; b)
               q_i = d/dw f_i(u; b'), through the J steps
-    server  : w <- w - eta * mean_i q_i
+    server  : w <- w - eta * sum_i p_i q_i
     deploy  : v <- w;  s times: v <- v - gamma g_i(v; b)  on training data
 
   With J = 1 and full batches it is Per-FedAvg with the exact Hessian, one local
   step and beta = eta. For `alpha`, see `client_works.maml`. The reported loss
-  is that of the adapted models. Clients have equal weights and are stateless.
+  is that of the adapted models. Clients are stateless.
 
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `MamlHyperparameters`.
+    client_weighting: p_i, see `client_work.client_weight`.
   """
   work = maml.build_maml_work(
       model, num_adaptation_steps=hyperparameters.adaptation_steps,
       gamma=hyperparameters.learning_rate, alpha=hyperparameters.alpha,
       stop_gradient_anchor=hyperparameters.stop_gradient_anchor,
       proximal_outer=hyperparameters.outer == 'proximal',
-      batch_size=hyperparameters.batch_size,
+      batch_size=hyperparameters.batch_size, client_weighting=client_weighting,
   )
   return _compose(model, work, hyperparameters)
 
@@ -131,17 +137,21 @@ def _compose(model, work, hyperparameters):
 
 
 @methods.register(
-    'fomaml', FomamlHyperparameters, weighs_clients=False,
+    'fomaml', FomamlHyperparameters, revision=2,
     summary='a global model that is good after local steps, first order'
     ' (Finn 2017)',
 )
 def _build_fomaml(task, hyperparameters):
-  return build_fomaml(task.model, hyperparameters)
+  return build_fomaml(
+      task.model, hyperparameters, client_weighting=task.client_weighting
+  )
 
 
 @methods.register(
-    'maml', MamlHyperparameters, weighs_clients=False,
+    'maml', MamlHyperparameters, revision=2,
     summary='FOMAML with the exact gradient (Finn 2017)',
 )
 def _build_maml(task, hyperparameters):
-  return build_maml(task.model, hyperparameters)
+  return build_maml(
+      task.model, hyperparameters, client_weighting=task.client_weighting
+  )

@@ -4,8 +4,6 @@
     minibatch_sgd  Theta_1    gamma = 0              eta = learning_rate
     lookahead      Theta_1:K  gamma = learning_rate  eta = slow_step * gamma
 
-Clients have equal weights in all of them.
-
 Communication-Efficient Learning of Deep Networks from Decentralized Data
 (FedSGD).
     McMahan, Moore, Ramage, Hampson, Aguera y Arcas. AISTATS 2017.
@@ -61,11 +59,13 @@ class LookaheadHyperparameters(hp.AveragedTraining):
 def build_fedsgd(
     model: functional.FunctionalModel,
     hyperparameters: FedSgdHyperparameters = FedSgdHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:
   """Builds FedSGD.
 
     client i: K minibatches b: q_i = sum_b g_i(w; b), all at w
-    server  : w <- w - eta * mean_i q_i
+    server  : w <- w - eta * sum_i p_i q_i
 
   q_i is K times the gradient of one large batch: eta corresponds to FedAvg's
   rate of local steps, and eta K is the step size of SGD.
@@ -73,9 +73,10 @@ def build_fedsgd(
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `FedSgdHyperparameters`.
+    client_weighting: p_i, see `client_work.client_weight`.
   """
   return _at_the_received_model(
-      model, hyperparameters, **hyperparameters.budget()
+      model, hyperparameters, client_weighting, **hyperparameters.budget()
   )
 
 
@@ -85,8 +86,10 @@ def build_minibatch_sgd(
     hyperparameters: MinibatchSgdHyperparameters = (
         MinibatchSgdHyperparameters()
     ),
+    *,
+    client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:
-  """Builds mini-batch SGD: w <- w - eta * mean_i g_i(w; b).
+  """Builds mini-batch SGD: w <- w - eta * sum_i p_i g_i(w; b).
 
   With a single client it is the method of that name; with a cohort, its
   minibatch consists of one minibatch per client.
@@ -94,9 +97,10 @@ def build_minibatch_sgd(
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `MinibatchSgdHyperparameters`.
+    client_weighting: p_i, see `client_work.client_weight`.
   """
   return _at_the_received_model(
-      model, hyperparameters, theta=(1.0,),
+      model, hyperparameters, client_weighting, theta=(1.0,),
       batch_size=hyperparameters.batch_size,
   )
 
@@ -106,11 +110,13 @@ def build_minibatch_sgd(
 def build_lookahead(
     model: functional.FunctionalModel,
     hyperparameters: LookaheadHyperparameters = LookaheadHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:
   """Builds Lookahead.
 
     client i: u <- w;  K times: u <- u - gamma g_i(u; b)
-    server  : w <- w - a * mean_i (w - u_i)
+    server  : w <- w - a * sum_i p_i (w - u_i)
 
   The method of that name has a single client; with more, w follows the mean of
   the fast weights.
@@ -118,14 +124,18 @@ def build_lookahead(
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `LookaheadHyperparameters`.
+    client_weighting: p_i, see `client_work.client_weight`.
   """
   return family.compose_averaging(
-      model, hyperparameters, outer=hyperparameters.slow_step
+      model, hyperparameters, outer=hyperparameters.slow_step,
+      client_weighting=client_weighting,
   )
 
 
-def _at_the_received_model(model, hyperparameters, **budget):
-  work = local_update.build_local_update(model, gamma=0.0, **budget)
+def _at_the_received_model(model, hyperparameters, client_weighting, **budget):
+  work = local_update.build_local_update(
+      model, gamma=0.0, client_weighting=client_weighting, **budget
+  )
   return family.compose(
       model, work, eta=hyperparameters.learning_rate,
       model_aggregator=choice.chosen(hyperparameters),
@@ -149,11 +159,9 @@ _PRESETS = (
 
 
 def _register(name, hyperparameters, build, summary):
-  @methods.register(
-      name, hyperparameters, weighs_clients=False, summary=summary
-  )
+  @methods.register(name, hyperparameters, summary=summary, revision=2)
   def _build(task, chosen):
-    return build(task.model, chosen)
+    return build(task.model, chosen, client_weighting=task.client_weighting)
 
 
 for _preset in _PRESETS:

@@ -69,24 +69,28 @@ class ReptileHyperparameters(hp.AveragedTraining):
 def build_reptile(
     model: functional.FunctionalModel,
     hyperparameters: ReptileHyperparameters = ReptileHyperparameters(),
+    *,
+    client_weighting: str = 'examples',
 ) -> process.PersonalizedProcess:
   """Builds Reptile.
 
     client i: u <- w;  K times: u <- u - gamma g_i(u; b)
-    server  : w <- w - eps(t) * mean_i (w - u_i)
+    server  : w <- w - eps(t) * sum_i p_i (w - u_i)
     deploy  : v <- w;  s times: v <- v - gamma g_i(v; b)  on training data
 
   It is Theta_1:K of the local update methods with eta = eps gamma; with eps = 1
-  it trains as FedAvg does. Clients have equal weights. eps(t) decays linearly
-  from eps in round 0 to eps * outer_final in round outer_rounds, as in the
-  paper's code (there to 0). The adaptation ignores the schedule of gamma.
+  it trains as FedAvg does. eps(t) decays linearly from eps in round 0 to eps *
+  outer_final in round outer_rounds, as in the paper's code (there to 0). The
+  adaptation ignores the schedule of gamma.
 
   Args:
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `ReptileHyperparameters`.
+    client_weighting: p_i, see `client_work.client_weight`.
   """
   return family.compose_averaging(
       model, hyperparameters, outer=build_outer_step(hyperparameters),
+      client_weighting=client_weighting,
       deploy=local_sgd.build_adaptation(
           model, learning_rate=hyperparameters.learning_rate,
           local=local_step.build(hyperparameters),
@@ -116,8 +120,10 @@ def build_outer_step(
 
 
 @methods.register(
-    'reptile', ReptileHyperparameters, weighs_clients=False,
+    'reptile', ReptileHyperparameters, revision=2,
     summary='FedAvg for a model that adapts fast (Nichol 2018)',
 )
 def _build(task, hyperparameters):
-  return build_reptile(task.model, hyperparameters)
+  return build_reptile(
+      task.model, hyperparameters, client_weighting=task.client_weighting
+  )

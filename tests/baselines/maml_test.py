@@ -41,9 +41,9 @@ def test_one_step_is_perfedavg_with_one_step():
       'maml', learning_rate=0.5, adaptation_steps=1, server_learning_rate=0.3,
       batch_size=7,
   )
-  other, expected, _, _ = rounds.run_weighted(
-      'perfedavg', 'uniform', variant='exact', a=0.5, learning_rate=0.3,
-      local_steps=1, batch_size=7,
+  other, expected, _, _ = rounds.run(
+      'perfedavg', variant='exact', a=0.5, learning_rate=0.3, local_steps=1,
+      batch_size=7,
   )
   rounds.assert_close(
       [state['weights'] for state in states],
@@ -91,7 +91,9 @@ def test_flags_give_j_plus_one(monkeypatch):
           learning_rate=0.2, adaptation_steps=3, batch_size=4
       ),
   )
-  assert given == dict(gamma=0.2, batch_size=4, theta=(0, 0, 0, 1))
+  assert given == dict(
+      gamma=0.2, batch_size=4, theta=(0, 0, 0, 1), client_weighting='examples'
+  )
 
 
 def test_flags_of_the_pull_are_those_of_the_gradient(monkeypatch):
@@ -109,4 +111,5 @@ def test_flags_of_the_pull_are_those_of_the_gradient(monkeypatch):
   assert given == dict(
       gamma=0.2, num_adaptation_steps=3, batch_size=4, alpha=0.7,
       stop_gradient_anchor=False, proximal_outer=False,
+      client_weighting='examples',
   )

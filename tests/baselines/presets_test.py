@@ -20,13 +20,13 @@ def _gradient(weights, data):
 
 
 def _expected(weights, factors, eta):
-  """Returns w - eta * mean over clients of factor * gradient."""
+  """Returns w - eta * mean over examples of factor * gradient."""
   sent = [
       [factor * leaf for leaf in _gradient(weights, data)]
       for factor, data in zip(factors, problems.tiny_clients())
   ]
   return [
-      np.asarray(w) - eta * np.mean(leaves, axis=0)
+      np.asarray(w) - eta * np.average(leaves, axis=0, weights=[3, 4, 5, 6, 7])
       for w, *leaves in zip(weights, *sent)
   ]
 
@@ -47,7 +47,7 @@ def test_fedsgd_sums_as_many_gradients_as_there_are_batches():
 
 
 def test_minibatch_sgd_takes_one_gradient_of_every_client():
-  """Clients have equal weights, whatever the weighting of the task."""
+  """Clients have the weights of FedAvg: their numbers of examples."""
   before, after = _one_round('minibatch_sgd', batch_size=7, learning_rate=0.3)
   rounds.assert_close(after, _expected(before, [1] * 5, 0.3))
 
@@ -60,7 +60,7 @@ def test_lookahead_goes_a_part_of_the_way():
   )
   process, states, _, _ = rounds.run('lookahead', slow_step=0.3, **falling)
   start = process.initialize_seeded(rounds.SEED)['weights']
-  _, fedavg, _, _ = rounds.run_weighted('fedavg', 'uniform', **falling)
+  _, fedavg, _, _ = rounds.run('fedavg', **falling)
   expected = [
       w + 0.3 * (u - w) for w, u in
       zip(rounds.leaves(start), rounds.leaves(fedavg[0]['weights']))

@@ -3,9 +3,11 @@
 import csv
 import shlex
 
+import numpy as np
 import pytest
 
 from binaries import pareto
+from tff_pers.analysis import federations
 from tff_pers.analysis import paper_figures
 from tff_pers.analysis import pareto_plots
 from tff_pers.analysis import rates
@@ -64,6 +66,45 @@ def test_gamma_of_its_own_is_half_of_what_the_family_allows(
   row = _rows(tmp_path)[0]
   assert float(row['gamma']) == pytest.approx(gamma, rel=1e-12)
   assert float(row['kappa']) == pytest.approx(kappa, abs=1e-6)
+
+
+def test_exact_distances_stand_beside_their_bounds(
+    without_plots, tmp_path, capsys
+):
+  """On diagonal clients, weight by weight; three rounds of GD by hand."""
+  del without_plots
+  argv = ('--gamma=0.05', '--num_steps=10', '--rounds=3', '--distance=2')
+  assert _run(tmp_path, *argv) == 0
+  rows = _rows(tmp_path, 'distances.csv')
+  assert [(row['clients'], row['server']) for row in rows] == [
+      (name, server) for name in ('common extremes', 'rotated')
+      for server in rates.SERVERS
+  ]
+  clients = federations.shared_extremes(20, 10, 1, 10, 0)
+  a, c = np.einsum('nii->ni', clients.hessians), clients.optima
+  mean = lambda h: (h * c).mean(0) / h.mean(0)
+  h = (1 - (1 - 0.05 * a) ** 10) / 0.05
+  gap = mean(h) - mean(a)
+  eta = 2 / (h.mean(0).min() + h.mean(0).max())
+  error = gap + (1 - eta * h.mean(0)) ** 3 * 2 / np.sqrt(10)
+  found = [float(rows[0][name]) for name in ('distance', 'error')]
+  np.testing.assert_allclose(
+      found, [np.linalg.norm(gap), np.linalg.norm(error)], rtol=1e-9
+  )
+  point = {name: float(text) for name, text in _rows(tmp_path)[0].items()
+           if name in ('rho', 'delta')}
+  bound = 8 * point['delta']
+  assert float(rows[0]['theorem_4']) == pytest.approx(bound, rel=1e-9)
+  assert float(rows[0]['corollary_1']) == pytest.approx(
+      bound + 2 * point['rho'] ** 3, rel=1e-9
+  )
+  for row in rows:
+    assert float(row['distance']) < float(row['V1'])
+  assert rows[0]['V2'] and not rows[3]['V2']  # No common eigenvectors.
+  assert '3 rounds from a model at 2 from where' in capsys.readouterr().out
+  assert _run(tmp_path, '--gamma=0') == 0
+  rows = _rows(tmp_path, 'distances.csv')
+  assert max(float(row['distance']) for row in rows) < 1e-15
 
 
 def test_beyond_the_closed_form_it_says_so(without_plots, tmp_path, capsys):
@@ -217,7 +258,9 @@ def test_figure_6_trains_what_compare_tuned_chooses(tmp_path):
     (['--num_steps=0'], '`--num_steps` must be an integer >= 1, found 0.'),
     (['--figure=11'], '`--figure` must be one of 1, 2, 3, 4, 5, 6, '),
     (['--figure=2', '--L=3'], '`--L` must be left out with --figure=2 because'),
-    (['--rounds=3'], '`--rounds` must be left out with one point because'),
+    (['--accuracy=3'], '`--accuracy` must be left out with one point because'),
+    (['--task=digits', '--rounds=3'],
+     '`--rounds` must be left out with one point and --task because'),
     (['--recommend', '--gamma=1'], '`--gamma` must be left out with --recomm'),
     (['--task=digits', '--L=3'],
      '`--L` must be left out with one point and --task because'),

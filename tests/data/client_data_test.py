@@ -182,6 +182,21 @@ def test_client_without_examples_takes_no_step(budget, capacity):
   assert _visits(data, batch_size=4, **budget)[0] == 0
 
 
+def test_independent_batches_are_drawn_with_replacement():
+  """Pairs of three rows, all of nine with a frequency of 1/9, 5 sigma."""
+  rows, mask = client_data.batch_rows(
+      3, 5, seed=_key(0), batch_size=2, num_steps=4500, independent=True
+  )
+  assert rows.shape == (4500, 2) and np.all(mask)
+  for pairs in (rows, tf.stack([rows[:-1, 0], rows[1:, 0]], axis=1)):
+    counts = np.bincount(pairs.numpy() @ [3, 1], minlength=9)
+    assert np.max(np.abs(counts - 500)) < 5 * np.sqrt(500)
+  # Padding changes nothing; one pass has as many batches as an epoch.
+  budget = dict(batch_size=2, num_epochs=1, independent=True)
+  assert _rows(3, 3, **budget) == _rows(3, 9, **budget)
+  assert len(_rows(3, 3, **budget)) == 2 and _rows(0, 4, **budget) == []
+
+
 def test_without_shuffle_rows_come_in_order():
   assert _rows(5, 5, batch_size=2, num_epochs=2, shuffle=False) == [
       [0, 1], [2, 3], [4], [0, 1], [2, 3], [4],

@@ -73,8 +73,8 @@ def walk(
       many steps as `budget` says.
     alpha: Strength >= 0 of the proximal term alpha / 2 ||x_k - x||^2.
     local: The step.
-    **budget: `batch_size`; without `theta` also `num_steps` or `num_epochs`,
-      see `fold_batches`.
+    **budget: `batch_size`; without `theta` also `num_steps` or `num_epochs`;
+      `independent`; see `fold_batches`.
   """
   if theta is not None:
     budget['num_steps'] = len(theta)
@@ -121,7 +121,7 @@ def build_local_update(
     theta: Optional[Sequence[float]] = None,
     alpha: float = 0.0,
     local: local_step.LocalStep = local_step.PLAIN,
-    client_weighting: str = 'uniform',
+    client_weighting: str = 'examples',
     **budget: Any,
 ) -> client_work.ClientWork:
   """Returns the client work: the update is sum_k theta_k g_k.
@@ -132,7 +132,7 @@ def build_local_update(
     theta: See `walk`.
     alpha: See `walk`.
     local: See `walk`.
-    client_weighting: See `client_work.client_weight`; uniform in theory.
+    client_weighting: See `client_work.client_weight`.
     **budget: See `walk`; at least `batch_size`.
 
   Raises:

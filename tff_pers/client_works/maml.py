@@ -101,7 +101,7 @@ def build_maml_work(
     num_adaptation_steps: int,
     gamma: float,
     batch_size: int,
-    client_weighting: str = 'uniform',
+    client_weighting: str = 'examples',
     **options: Any,
 ) -> client_work.ClientWork:
   """Returns the client work: the update is the gradient through J steps.

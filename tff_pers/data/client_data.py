@@ -153,6 +153,7 @@ def fold_batches(
     num_steps: Optional[Any] = None,
     num_epochs: Optional[Any] = None,
     shuffle: bool = True,
+    independent: bool = False,
     reports: bool = False,
 ) -> Any:
   """Returns `step(...step(step(init, batch_0), batch_1)...)`.
@@ -174,6 +175,9 @@ def fold_batches(
     num_epochs: Number of passes over the data, or None; exactly one of
       `num_steps` and `num_epochs` must be given.
     shuffle: Whether to permute dense examples in each epoch.
+    independent: Whether every row of a batch of dense data is drawn from all
+      examples, with replacement, instead of epochs. Only then is the gradient
+      of a step independent of those before it, given the weights.
     reports: Whether `step` returns `(state, report)`, the report a scalar such
       as its loss. Then the result is `(state, mean report)`; the mean is 0
       without steps, and of the dtype of the first tensor of `init`.
@@ -184,7 +188,7 @@ def fold_batches(
   return fold_batch_tuples(
       data, lambda state, batches: step(state, batches[0]), init, seeds=(seed,),
       batch_size=batch_size, num_steps=num_steps, num_epochs=num_epochs,
-      shuffle=shuffle, reports=reports,
+      shuffle=shuffle, independent=independent, reports=reports,
   )
 
 
@@ -198,6 +202,7 @@ def fold_batch_tuples(
     num_steps: Optional[Any] = None,
     num_epochs: Optional[Any] = None,
     shuffle: bool = True,
+    independent: bool = False,
     reports: bool = False,
 ) -> Any:
   """Folds over several independent batches per step (see `fold_batches`).
@@ -216,6 +221,7 @@ def fold_batch_tuples(
     num_steps: See `fold_batches`.
     num_epochs: Number of steps in passes over the data, or None.
     shuffle: See `fold_batches`.
+    independent: See `fold_batches`.
     reports: See `fold_batches`.
 
   Raises:
@@ -233,7 +239,7 @@ def fold_batch_tuples(
   else:
     final = _fold_dense(
         data, visit, carry, seeds, batch_size=batch_size, num_steps=num_steps,
-        num_epochs=num_epochs, shuffle=shuffle,
+        num_epochs=num_epochs, shuffle=shuffle, independent=independent,
     )
   if not reports:
     return final
@@ -288,10 +294,10 @@ def _fold_dense(data, step, init, seeds, **options):
 
 
 def _fold_whole(
-    data, step, init, seeds, *, batch_size, num_steps, num_epochs, shuffle
+    data, step, init, seeds, *, num_steps, num_epochs, **rest
 ):
   """Folds over all rows at once, without copying them into batches."""
-  del batch_size, shuffle  # All rows; shuffling has no effect.
+  del rest  # All rows; their order has no effect.
   steps = num_epochs if num_steps is None else num_steps
   steps = tf.where(data['num_examples'] > 0, steps, 0)
   batch = whole_batch(data, seeds[0])
@@ -354,6 +360,7 @@ def batch_rows(
     num_examples: tf.Tensor, capacity: int, *, seed: tf.Tensor,
     batch_size: Optional[int], num_steps: Optional[Any] = None,
     num_epochs: Optional[Any] = None, shuffle: bool = True,
+    independent: bool = False,
 ) -> Any:
   """Returns the rows of each batch.
 
@@ -365,6 +372,7 @@ def batch_rows(
     num_steps: See `fold_batches`.
     num_epochs: See `fold_batches`.
     shuffle: See `fold_batches`.
+    independent: See `fold_batches`.
 
   Returns:
     `rows` int32[T, batch_size] and `mask` bool[T, batch_size] for T steps; T is
@@ -375,6 +383,12 @@ def batch_rows(
   if num_steps is None:
     num_steps = num_epochs * per_epoch
   num_steps = tf.where(num_examples > 0, num_steps, 0)
+  if independent:
+    rows = tf.random.stateless_uniform(
+        [num_steps, batch_size], seed, maxval=tf.maximum(num_examples, 1),
+        dtype=tf.int32,
+    )
+    return rows, tf.ones_like(rows, tf.bool)
   epochs = -(-num_steps // tf.maximum(per_epoch, 1))
   # Entry i of a stateless draw does not depend on the number of entries. With
   # the example as the leading axis, more padding only appends keys, and the

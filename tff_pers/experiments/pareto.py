@@ -14,7 +14,8 @@ from tff_pers.experiments import pareto_task
 
 _POINT = ('gamma', 'num_steps', 'alpha', 'family')
 _SPECTRUM = ('mu', 'L')
-_RECOMMEND = ('recommend', 'rounds', 'accuracy', 'distance')
+_RUN = ('rounds', 'distance')
+_RECOMMEND = ('recommend', 'accuracy', *_RUN)
 # Flags of this program only, and one shared flag.
 _OWN = (*_POINT, *_SPECTRUM, *_RECOMMEND, 'l2')
 # With those that make a task.
@@ -50,7 +51,7 @@ FLAGS = (
         ' units of C; with --task by default the measured one.', above=0.0,
     ),
     flags.own_flag(
-        'rounds', 100, 'With --recommend: rounds of training.', minimum=1
+        'rounds', 100, 'Rounds of training.', minimum=1
     ),
     flags.own_flag(
         'l2', 1e-3, 'With --task: L2 penalty on every client\'s loss, which'
@@ -106,7 +107,10 @@ def _curve(given, table, output_dir: str) -> None:
   """Shows one setting or the best ones, for given or measured clients."""
   with_task, recommends = 'task' in given, given.get('recommend', False)
   used: tuple[str, ...] = _RECOMMEND if recommends else _POINT
-  used += pareto_task.used_flags(given, table) if with_task else _SPECTRUM
+  if with_task:
+    used += pareto_task.used_flags(given, table)
+  else:
+    used += (*_SPECTRUM, *_RUN)
   what = '--recommend' if recommends else 'one point'
   _check_used(given, used, what + ' and --task' * with_task)
   own = {name: table[name].spec.default for name in _OWN}
@@ -128,7 +132,16 @@ def _curve(given, table, output_dir: str) -> None:
         pareto_tables.recommend(spectrum, own, task_flags) if recommends
         else pareto_tables.show(spectrum, own)
     )
+    found: list[dict[str, Any]] = []
+    # Beyond that, rounding decides where training ends.
+    if not with_task and not recommends and points[0].kappa < 1e10:
+      found = pareto_tables.distances(spectrum, own, points)
   _write(output_dir, frontiers.Point._fields, [p._asdict() for p in points])
+  if found:
+    results.write_csv(
+        os.path.join(output_dir, 'distances.csv'), pareto_tables.DISTANCES,
+        found,
+    )
   if measured:
     pareto_task.write(measured, output_dir)
   pareto_plots.plot_points(

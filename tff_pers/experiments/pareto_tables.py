@@ -1,14 +1,28 @@
 """Prints tables of points and recommendations for `pareto`."""
 
+import itertools
 import math
 from typing import Any, Mapping, Optional
 
+from tff_pers.analysis import bounds
+from tff_pers.analysis import federations
 from tff_pers.analysis import frontiers
 from tff_pers.analysis import rates
 from tff_pers.analysis import recommend as recommend_lib
+from tff_pers.analysis import surrogate as surrogate_lib
 from tff_pers.evaluation import results
 from tff_pers.experiments import flags
 from tff_pers.numerics import thetas
+
+DISTANCES = (
+    'clients', 'server', 'distance', 'V1', 'V2', 'theorem_4', 'error',
+    'corollary_1',
+)
+# Simulated clients: 20 of 10 weights, whose optima are unit vectors, C = 1.
+_CLIENTS = {
+    'common extremes': federations.shared_extremes,
+    'rotated': federations.rotated,
+}
 
 
 def show(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:
@@ -45,6 +59,51 @@ def show(spectrum: Any, own: Mapping[str, Any]) -> list[frontiers.Point]:
         ' over all eigenvalues between mu and L, delta is the distortion\'s.'
     )
   return points
+
+
+def distances(
+    spectrum: Any, own: Mapping[str, Any], points: list[frontiers.Point]
+) -> list[dict[str, Any]]:
+  """Returns and prints exact distances of simulated clients, and the bounds.
+
+  Args:
+    spectrum: mu and L of all clients.
+    own: Values of the program's own flags.
+    points: What `show` returned.
+
+  Returns:
+    Rows of `DISTANCES`, one per simulation and server, in units of C: the exact
+    ||xtil* - x*||, its bounds (V1) and (V2) and Theorem 4's, the exact ||x_T -
+    x*|| after `rounds` from a model at `distance` from xtil*, and the bound of
+    Corollary 1 on it. (V2) is None without common eigenvectors.
+  """
+  update = frontiers.local_update(
+      points[0].family, points[0].num_steps, points[0].gamma, points[0].alpha
+  )
+  rows = []
+  for name, simulate in _CLIENTS.items():
+    clients = simulate(20, 10, spectrum.mu, spectrum.L, 0)
+    surrogate = surrogate_lib.Surrogate(clients, update)
+    known = {row['bound']: row['value'] for row in bounds.table(surrogate)}
+    start = surrogate.optimum + own['distance'] / math.sqrt(clients.dim)
+    low, high = surrogate.extremes
+    for point in points:
+      step = rates.server_step(high, low, point.server)
+      last = next(itertools.islice(
+          surrogate.rounds(start, point.server, step), own['rounds'], None
+      ))
+      printed = known['paper, 8 C Delta']
+      rows.append(dict(zip(DISTANCES, (
+          name, point.server, surrogate.distance, known['V1'], known.get('V2'),
+          printed, math.dist(last, clients.optimum),
+          point.rho ** own['rounds'] * own['distance'] + printed,
+      ))))
+  print(
+      f"20 simulated clients of 10 weights, C = 1; {own['rounds']} rounds from a"
+      f" model at {own['distance']:g} from where training ends:\n"
+  )
+  _print(rows)
+  return rows
 
 
 def recommend(
@@ -108,6 +167,7 @@ def _command(setting, num_rounds, task_flags) -> list[str]:
   """Returns the words of the command that trains with a setting."""
   values = dict(
       algo='local_update', task='NAME', rounds=num_rounds, clients_per_round=0,
+      client_weighting='uniform',  # As in the mean whose optimum is measured.
       local_update_num_steps=setting.num_steps,
       local_update_gamma=setting.gamma,
       local_update_eta=setting.server_learning_rate,

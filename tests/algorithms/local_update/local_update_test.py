@@ -1,6 +1,7 @@
 """The family as TFF processes: checks 3 and 6 of its sheet, metrics, errors."""
 
 import functools
+import types
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def test_the_server_optimizer_does_not_move_the_fixed_point():
   """Check 3, Lemma 11: it is H^-1 h, which is not the minimizer."""
   problem, options = _random_member()
   process = local_update.build_local_update(
-      problem.model, **options,
+      problem.model, **options, client_weighting='uniform',
       server_optimizer=server_optimizers.build_nesterov(0.04, 0.9),
   )
   state = process.initialize_seeded(0)
@@ -90,8 +91,7 @@ def _assert_same_weights(states, expected, atol=1e-12):
 def _member(**options):
   """Returns the states of a member of the family on the tiny task."""
   options = dict(
-      theta=thetas.FirstGradients(5).theta, gamma=0.1, batch_size=2,
-      client_weighting='examples', **options
+      theta=thetas.FirstGradients(5).theta, gamma=0.1, batch_size=2, **options
   )
   process = local_update.build_local_update(problems.tiny_model(), **options)
   return rounds.train(process)[0]
@@ -100,6 +100,19 @@ def _member(**options):
 def test_the_sum_of_all_gradients_with_eta_gamma_is_fedavg():
   """Check 6: minibatches, cohorts of two, three rounds."""
   _assert_same_weights(_member(), rounds.run('fedavg')[1])
+
+
+@pytest.mark.parametrize('client_weighting', ['examples', 'uniform'])
+def test_with_default_flags_it_is_fedavg(client_weighting):
+  """Clients with 3 to 7 examples count alike in both."""
+  task = types.SimpleNamespace(
+      model=problems.tiny_model(), client_weighting=client_weighting
+  )
+  found, expected = (
+      rounds.train(method.build(task, method.hyperparameters()))[0]
+      for method in map(methods.get, ('local_update', 'fedavg'))
+  )
+  _assert_same_weights(found, expected)
 
 
 def test_momentum_on_differences_of_models_is_momentum_on_sums():
@@ -239,11 +252,13 @@ def test_flags_give_theta(monkeypatch, flags, theta):
 
 def test_flags_are_the_parameters_of_the_family(monkeypatch):
   found = _arguments(
-      monkeypatch, gamma=0.0, alpha=0.7, eta=0.3, batch_size=4, num_steps=1
+      monkeypatch, gamma=0.0, alpha=0.7, eta=0.3, batch_size=4, num_steps=1,
+      batches='independent',
   )
   assert found == dict(
       gamma=0.0, alpha=0.7, eta=0.3, batch_size=4, theta=(1,),
-      server_optimizer=None, model_aggregator=None,
+      server_optimizer=None, model_aggregator=None, independent=True,
+      client_weighting='uniform',
   )
 
 

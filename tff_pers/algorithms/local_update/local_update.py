@@ -56,7 +56,8 @@ def build_local_update(
     eta: Optional[float] = None,
     server_optimizer: Optional[tff.learning.optimizers.Optimizer] = None,
     batch_size: int = 20,
-    client_weighting: str = 'uniform',
+    independent: bool = False,
+    client_weighting: str = 'examples',
     model_aggregator: Optional[composition.Aggregator] = None,
 ) -> process.PersonalizedProcess:
   """Builds the method of the family with these parameters.
@@ -83,8 +84,10 @@ def build_local_update(
     eta: Step size of the server in x <- x - eta q; None: gamma.
     server_optimizer: Replaces this step; it has its own step size.
     batch_size: Examples per minibatch.
-    client_weighting: Weights of the mean, see `client_work.client_weight`; the
-      family and its theory use uniform weights.
+    independent: Whether minibatches are drawn independently, as in the theory,
+      see `fold_batches`.
+    client_weighting: Weights p_i of the mean, see `client_work.client_weight`:
+      `examples` as in FedAvg; Algorithm 1 has `uniform`.
     model_aggregator: See `compose`.
 
   Returns:
@@ -105,7 +108,7 @@ def build_local_update(
       )
   work = local_update.build_local_update(
       model, gamma=gamma, theta=theta, alpha=alpha, batch_size=batch_size,
-      client_weighting=client_weighting,
+      independent=independent, client_weighting=client_weighting,
   )
   return compose(
       model, work, eta=eta, server_optimizer=server_optimizer,
@@ -189,6 +192,7 @@ def compose_averaging(
     hyperparameters: hp.AveragedTraining,
     *,
     outer: Rate,
+    client_weighting: str,
     deploy: Optional[Callable[..., Any]] = None,
 ) -> process.PersonalizedProcess:
   """Composes methods that move towards the mean of the clients' models.
@@ -197,12 +201,13 @@ def compose_averaging(
 
   That is Theta_1:K, alpha = 0 and eta = outer * gamma, with local steps as in
   `hyperparameters`: the step size gamma and its schedule, number of steps,
-  momentum, weight decay and clipping. Clients have equal weights.
+  momentum, weight decay and clipping.
 
   Args:
     model: The model.
     hyperparameters: Of the local steps; they also name the aggregator.
     outer: The outer step; 1 is FedAvg.
+    client_weighting: Weights of the mean, see `client_work.client_weight`.
     deploy: See `compose`.
   """
 
@@ -216,7 +221,7 @@ def compose_averaging(
 
   work = local_update.build_local_update(
       model, gamma=gamma, local=local_step.build(hyperparameters),
-      **hyperparameters.budget(),
+      client_weighting=client_weighting, **hyperparameters.budget(),
   )
   return compose(
       model, work, eta=eta, deploy=deploy,
@@ -225,7 +230,7 @@ def compose_averaging(
 
 
 @methods.register(
-    'local_update', lu_hp.LocalUpdateHyperparameters, weighs_clients=False,
+    'local_update', lu_hp.LocalUpdateHyperparameters, revision=2,
     summary='any member of the family of local update methods (Charles 2021)',
 )
 def _build(task, hyperparameters):
@@ -235,5 +240,7 @@ def _build(task, hyperparameters):
       gamma=hyperparameters.gamma, alpha=hyperparameters.alpha,
       eta=None if optimizer else hyperparameters.eta,
       server_optimizer=optimizer, batch_size=hyperparameters.batch_size,
+      independent=hyperparameters.batches == 'independent',
+      client_weighting=task.client_weighting,
       model_aggregator=choice.chosen(hyperparameters),
   )

@@ -49,6 +49,12 @@ class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
       when='server_optimizer!=gd',
   )
   batch_size: int = hp.inherited(hp.LocalBatches, 'batch_size')
+  batches: str = hp.field(
+      'epochs',
+      'How minibatches are drawn: from a new permutation of the examples in each'
+      ' epoch; or independently, with replacement, as in the theory.',
+      choices=('epochs', 'independent'), when='batch_size!=0',
+  )
 
   def __post_init__(self):
     super().__post_init__()

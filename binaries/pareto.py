@@ -11,10 +11,12 @@ startup.begin(__name__, __file__)
 import sys
 from typing import Sequence
 
+from binaries import compare
 from binaries import compare_tuned
 from tff_pers.analysis import paper_figures
 from tff_pers.experiments import flags
 from tff_pers.experiments import pareto
+from tff_pers.experiments import pareto_trained
 
 # Figure 6 is trained: Theta_{1:50}, and GD, Nesterov, heavy ball, or GD with
 # several alpha at the server. In delta form, the server step of the methods is
@@ -50,21 +52,37 @@ Figures of Charles and Konecny (2021), mu = 1:
   --figure=6   trains FedAvg (GD), FedAvgM (Nesterov, heavy ball) and FedProx
                (alpha = 0.01, 0.1, 1) with 50 local steps on --task; tunes the
                client and server rates on a grid; flags and files of
-               compare_tuned"""
+               compare_tuned
+  --figure=12  trains Theta_{{1:10}} with gamma = 0, 0.001, ..., 10 and eta =
+               0.01 on --task: training loss over rounds; flags and files of
+               compare; clients alike, as in the paper
+  --figure=13  as 12, for each gamma the best eta of 0.001 to 10 by training
+               loss"""
 
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  if '--figure=6' in argv and not flags.wants_help(argv):
-    rest = [word for word in argv[1:] if word != '--figure=6']
-    folder = '--output_dir=' + flags.resolve_path('runs/pareto')
+  asked = [number for number in (6, 12, 13) if f'--figure={number}' in argv]
+  if not asked or flags.wants_help(argv):
+    return flags.program('pareto', SUMMARY, flag_table, pareto.run, argv)
+  number, = asked
+  rest = [word for word in argv[1:] if word != f'--figure={number}']
+  folder = '--output_dir=' + flags.resolve_path('runs/pareto')
+  if number == 6:
     # The grid belongs to the figure and does not grow. The given flags come
     # last and override it.
     return compare_tuned.main(
         ['pareto', f'--algos={_TRAINED}', f'--grid={_TRAINED_GRID}',
          '--extensions=0', folder, *rest]
     )
-  return flags.program('pareto', SUMMARY, flag_table, pareto.run, argv)
+  words = [f'--algos={pareto_trained.algos(number)}',
+           '--client_weighting=uniform', folder, *rest]
+  code = compare.main(['pareto', *words])
+  if code > 1:  # 1: a run diverged, which the figures leave out.
+    return code
+  given = [word for word in words if word.startswith('--output_dir=')]
+  pareto_trained.write(given[-1].partition('=')[2], number)
+  return 0
 
 
 def flag_table() -> dict[str, flags.Flag]:

@@ -247,6 +247,45 @@ def test_figure_6_trains_what_compare_tuned_chooses(tmp_path):
   assert not (tmp_path / 'pareto.csv').exists()
 
 
+def test_figure_13_chooses_the_rate_of_the_server_by_training_loss(tmp_path):
+  """What diverges has no loss and no line."""
+  argv = ('--figure=13', '--task=digits', '--num_clients=3', '--partition=iid',
+          '--train_fraction=0.1', '--rounds=2', '--eval_every=1',
+          '--model=logistic_regression', '--algos='
+          'local_update[num_steps=2,eta=0.3,gamma=0],'
+          'local_update[num_steps=2,eta=0.03,gamma=0],'
+          'local_update[num_steps=2,eta=0.3,gamma=1e30,alpha=1e30]')
+  assert _run(tmp_path, *argv) == 0
+  rows = _rows(tmp_path, 'figure13.csv')
+  pairs = [(row['gamma'], row['eta'], row['chosen']) for row in rows]
+  assert pairs == [
+      ('0', '0.03', '0'), ('0', '0.3', '1'), ('1e+30', '0.3', '0')
+  ]
+  assert float(rows[1]['train_loss']) < float(rows[0]['train_loss'])
+  assert not rows[2]['train_loss']
+  metrics = next(tmp_path.glob('*eta=0.3-gamma=0/seed0')) / 'metrics.csv'
+  with open(metrics, newline='', encoding='utf-8') as file:
+    losses = [float(row['train_loss']) for row in csv.DictReader(file)]
+  assert float(rows[1]['train_loss']) == pytest.approx(np.mean(losses))
+  assert (tmp_path / 'figure13.png').exists()
+
+
+@pytest.mark.parametrize('number, count, last', [(12, 6, '0.01'), (13, 54, '10')])
+def test_figures_12_and_13_have_the_rates_of_the_paper(
+    tmp_path, monkeypatch, number, count, last
+):
+  handed = []
+  monkeypatch.setattr(
+      pareto.compare, 'main', lambda argv: handed.append(argv) or 2
+  )
+  assert _run(tmp_path, f'--figure={number}', '--task=emnist') == 2
+  words = handed[0]
+  algos = words[1].removeprefix('--algos=').split('],')
+  assert len(algos) == count and '--client_weighting=uniform' in words
+  assert algos[0].startswith('local_update[num_steps=10,eta=0.0')
+  assert algos[-1] == f'local_update[num_steps=10,eta={last},gamma=10]'
+
+
 @pytest.mark.parametrize('argv, sentence', [
     (['--figure=6', '--task=digit'], '`--task` must be one of'),
     (['--L=-3'], '`--L` must be a number > 0.0, found -3.0.'),

@@ -93,7 +93,7 @@ def _check_used(given, used: Sequence[str], what: str) -> None:
 def _figure(number: int, output_dir: str) -> None:
   """Computes, writes and plots a figure of the paper."""
   if number not in paper_figures.FIGURES:
-    known = ', '.join(map(str, sorted([*paper_figures.FIGURES, 6])))
+    known = ', '.join(map(str, sorted([*paper_figures.FIGURES, 6, 12, 13])))
     raise flags.UsageError(
         f'`--figure` must be one of {known}, found {number}.'
     )

@@ -28,7 +28,7 @@ _FIRST_PASSES = 100  # Upper limit when a client first learns W.
 
 
 @dataclasses.dataclass(frozen=True)
-class FedALAHyperparameters(fedavg.FedAvgHyperparameters):
+class FedALAHyperparameters(fedavg.AveragingHyperparameters):
   """Hyperparameters of FedALA."""
 
   layers: int = hp.field(

@@ -12,9 +12,11 @@ import tensorflow as tf
 
 from tff_pers import composition
 from tff_pers.aggregators import choice
+from tff_pers.aggregators import partial
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.client_works import masked_sgd
 from tff_pers.composition import builders
 from tff_pers.composition import deployment
 from tff_pers.config import hyperparameters as hp
@@ -27,12 +29,17 @@ _Deploy = Union[Callable[..., Any], deployment.Choosing, None]
 
 
 @dataclasses.dataclass(frozen=True)
-class FedAvgHyperparameters(hp.Aggregation, hp.LocalTraining):
-  """Hyperparameters of FedAvg."""
+class AveragingHyperparameters(hp.Aggregation, hp.LocalTraining):
+  """Hyperparameters of methods whose server is FedAvg's."""
 
   server_learning_rate: float = hp.field(
       1.0, 'Server step size eta_g; 1 is plain averaging.', above=0.0
   )
+
+
+@dataclasses.dataclass(frozen=True)
+class FedAvgHyperparameters(hp.MaskedLoss, AveragingHyperparameters):
+  """Hyperparameters of FedAvg."""
 
 
 @builders.checked
@@ -51,7 +58,9 @@ def build_fedavg(
     client i: u <- w;  K times: u <- u - eta g_i(u; b)
     server  : w <- w - eta_g * sum_i q_i (w - u_i) / sum_i q_i
 
-  Server state: `weights` w. Clients are stateless.
+  Server state: `weights` w. Clients are stateless. With a masked loss the rows
+  of the output layer are means over the clients that have the class, and stay
+  if there is none.
 
   Args:
     model: The model; f_i is its mean loss on client i.
@@ -63,13 +72,18 @@ def build_fedavg(
 
   Returns:
     A `PersonalizedProcess` that deploys w (or `deploy`) at every client.
+
+  Raises:
+    ValueError: If the loss is masked and the model has no logit per class.
   """
-  work = work or local_sgd.build_local_sgd(
-      model, hyperparameters, client_weighting
-  )
+  aggregator = model_aggregator or choice.chosen(hyperparameters)
+  build_work: Callable[..., client_work.ClientWork] = local_sgd.build_local_sgd
+  if hyperparameters.masked_loss:
+    build_work = masked_sgd.build_masked_sgd
+    aggregator = partial.PartialMeanFactory(aggregator)
   return build_averaging(
-      model, work, deploy=deploy,
-      model_aggregator=model_aggregator or choice.chosen(hyperparameters),
+      model, work or build_work(model, hyperparameters, client_weighting),
+      deploy=deploy, model_aggregator=aggregator,
       server_learning_rate=hyperparameters.server_learning_rate,
   )
 

@@ -30,7 +30,7 @@ from tff_pers.models import partition
 
 
 @dataclasses.dataclass(frozen=True)
-class FedAvgFinetunedHyperparameters(fedavg.FedAvgHyperparameters):
+class FedAvgFinetunedHyperparameters(fedavg.AveragingHyperparameters):
   """Hyperparameters of FedAvg with fine-tuning."""
 
   select: str = hp.field(
@@ -116,8 +116,11 @@ def build_fedavg_finetuned(
     raise ValueError(
         '`layers` must be all because the model is one layer, found last.'
     )
-  return fedavg.build_fedavg(
-      model, hyperparameters, client_weighting=client_weighting,
+  return fedavg.build_averaging(
+      model,
+      local_sgd.build_local_sgd(model, hyperparameters, client_weighting),
+      server_learning_rate=hyperparameters.server_learning_rate,
+      model_aggregator=choice.chosen(hyperparameters),
       deploy=(
           build_choosing(model, hyperparameters)
           if hyperparameters.select == 'validation'

@@ -26,7 +26,7 @@ from tff_pers.models import partition
 
 
 @dataclasses.dataclass(frozen=True)
-class FedBNHyperparameters(fedavg.FedAvgHyperparameters):
+class FedBNHyperparameters(fedavg.AveragingHyperparameters):
   """Hyperparameters of FedBN, those of FedAvg."""
 
 

@@ -32,7 +32,7 @@ NEEDS = split_hyperparameters.NEEDS
 
 @dataclasses.dataclass(frozen=True)
 class SharedHyperparameters(
-    fedavg.FedAvgHyperparameters, split_hyperparameters.SplitHyperparameters
+    fedavg.AveragingHyperparameters, split_hyperparameters.SplitHyperparameters
 ):
   """Hyperparameters of methods that average the global weights."""
 
@@ -62,7 +62,7 @@ class FedSimHyperparameters(SharedHyperparameters):
 
 @dataclasses.dataclass(frozen=True)
 class FedPerHyperparameters(
-    fedavg.FedAvgHyperparameters, split_hyperparameters.SplitHyperparameters
+    fedavg.AveragingHyperparameters, split_hyperparameters.SplitHyperparameters
 ):
   """Hyperparameters of FedPer."""
 

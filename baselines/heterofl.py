@@ -55,15 +55,8 @@ class ScaledHyperparameters(width_hp.WidthHyperparameters):
 
 
 @dataclasses.dataclass(frozen=True)
-class HeteroFLHyperparameters(ScaledHyperparameters):
+class HeteroFLHyperparameters(hp.MaskedLoss, ScaledHyperparameters):
   """Hyperparameters of HeteroFL."""
-
-  masked_loss: bool = hp.field(
-      False,
-      'Train with logits 0 for the classes that a client does not have, and'
-      ' average the rows of the output layer over the clients that have the'
-      ' class.',
-  )
 
 
 @builders.checked

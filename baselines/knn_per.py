@@ -25,7 +25,7 @@ _HELD_OUT = 0.2  # Share of the examples that choose lambda_i.
 
 
 @dataclasses.dataclass(frozen=True)
-class KnnPerHyperparameters(fedavg.FedAvgHyperparameters):
+class KnnPerHyperparameters(fedavg.AveragingHyperparameters):
   """Hyperparameters of kNN-Per."""
 
   k: int = hp.field(

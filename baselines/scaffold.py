@@ -27,7 +27,7 @@ from tff_pers import tff
 
 
 @dataclasses.dataclass(frozen=True)
-class ScaffoldHyperparameters(fedavg.FedAvgHyperparameters):
+class ScaffoldHyperparameters(fedavg.AveragingHyperparameters):
   """Hyperparameters of Scaffold."""
 
   option: str = hp.field(

@@ -12,10 +12,11 @@ import tensorflow as tf
 
 from baselines import heterofl
 from tff_pers import composition
-from tff_pers.aggregators import router
+from tff_pers.aggregators import partial
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.client_works import masked_sgd
 from tff_pers.composition import builders
 from tff_pers.composition import own_messages
 from tff_pers.config import hyperparameters as hp
@@ -24,6 +25,7 @@ from tff_pers.core import process
 from tff_pers.core import random
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import functional
+from tff_pers.models import masked
 from tff_pers.models import mixtures
 from tff_pers.models import submodels
 from tff_pers.models import tiers as tiers_lib
@@ -36,7 +38,7 @@ _OTHERS_USE = 1  # Separates this draw from a client's batches.
 
 
 @dataclasses.dataclass(frozen=True)
-class SplitMixHyperparameters(width_hp.WidthHyperparameters):
+class SplitMixHyperparameters(hp.MaskedLoss, width_hp.WidthHyperparameters):
   """Hyperparameters of Split-Mix."""
 
   budgets: str = hp.field(
@@ -124,6 +126,9 @@ def build_splitmix(
     hyperparameters: See `SplitMixHyperparameters`; `tiers` and `budgets` are
       arguments.
     client_weighting: q_i, see `client_work.client_weight`.
+
+  Raises:
+    ValueError: If the loss is masked and the model has no logit per class.
   """
   num_bases = max(budgets)
 
@@ -152,13 +157,11 @@ def build_splitmix(
           base, budgets, assign, hyperparameters, client_weighting
       ),
       aggregator=dict(
-          models=router.RouterWeightedFactory(),
+          models=partial.PartialMeanFactory(),
           position=tff.aggregators.SumFactory(),
       ),
       finalize=lambda state, sums: dict(
-          models=local_sgd.descend(
-              state['models'], sums['models']['adaptors'], 1.0
-          ),
+          models=local_sgd.descend(state['models'], sums['models'], 1.0),
           position=state['position'] + sums['position'],
       ),
       deploy=lambda message, own, data: first_bases(
@@ -211,13 +214,16 @@ def _build_work(base, budgets, assign, hyperparameters, client_weighting):
   """Returns the client work."""
   num_bases = max(budgets)
   sizes = [float(base.dtype.size * base.num_parameters * b) for b in budgets]
+  head = masked.head(base) if hyperparameters.masked_loss else ()
 
   def update(message, client_state, data):
+    owned = masked.owned(base, head, data) if head else None
+    model = masked.masked(base, owned) if head else base
 
     @tf.autograph.experimental.do_not_convert  # Else `map_fn` takes seconds.
     def train_one(own):
       return local_sgd.train(
-          base, own, data,
+          model, own, data,
           learning_rate=local_step.scheduled(
               hyperparameters, message, hyperparameters.learning_rate
           ),
@@ -226,7 +232,7 @@ def _build_work(base, budgets, assign, hyperparameters, client_weighting):
       )
 
     def train(bases):
-      """Returns (differences, a table of all bases; trained bases; loss)."""
+      """Returns (tables of differences, and of 1 for trained bases; loss)."""
       models = tf.nest.map_structure(
           lambda table: tf.gather(table, bases), message['models']
       )
@@ -242,26 +248,28 @@ def _build_work(base, budgets, assign, hyperparameters, client_weighting):
       table = lambda rows: tf.scatter_nd(
           bases[:, None], rows, [num_bases, *rows.shape[1:]]
       )
-      return tf.nest.map_structure(
-          table, local_sgd.difference(models, final)
-      ), table(tf.ones(bases.shape, dtype)), tf.reduce_mean(losses)
+      differences = local_sgd.difference(models, final)
+      kept = tf.nest.map_structure(tf.ones_like, differences)
+      differences, kept = (
+          tf.nest.map_structure(table, rows) for rows in (differences, kept)
+      )
+      return differences, kept, tf.reduce_mean(losses)
 
     tier = assign(message['seed'], message['round'], data['index'])
-    differences, is_trained, loss = tiers_lib.switch(
+    differences, kept, loss = tiers_lib.switch(
         budgets, tier,
         lambda k: train(chosen(message, data, budgets[k], num_bases)),
     )
     num_bytes = tf.gather(tf.constant(sizes), tier)
-    weight = client_work.client_weight(
-        client_weighting, data, hyperparameters.batch_size
-    )
     return client_work.ClientOutput(
         client_state=client_state,
         update=collections.OrderedDict(
-            models=collections.OrderedDict(adaptors=differences, base=()),
+            models=masked_sgd.of_owners(head, owned, differences, kept),
             position=tf.constant(1),
         ),
-        weight=router.router_weight(weight, is_trained),
+        weight=client_work.client_weight(
+            client_weighting, data, hyperparameters.batch_size
+        ),
         loss=loss,
         bytes_down=num_bytes,
         bytes_up=num_bytes,
@@ -326,7 +334,7 @@ def mean_of_any(
     'splitmix', SplitMixHyperparameters, needs=('widths',),
     summary='narrow networks, as many as a device can train (Hong 2022)',
     travels=methods.Travels(
-        down=('models', 'position'), up=('models', 'position')
+        down=('models', 'position'), up=('models', 'models', 'position')
     ),
 )
 def _build(task, hyperparameters):

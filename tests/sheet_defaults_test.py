@@ -79,6 +79,7 @@ _FLORAL = (
 _BASELINES = (
     ('fedavg', 'server_learning_rate', 1.0, 'baselines 2.1'),
     ('fedavg', 'local_steps', 20, 'baselines 2.1'),
+    ('fedavg', 'masked_loss', False, 'fedhm 3 has it; as fedhm 2.6 here'),
     ('fedavg_finetuned', 'steps', 0, 'baselines 2.2: as in training'),
     ('fedavg_finetuned', 'lr', 0.0, 'baselines 2.2: as in training'),
     ('fedavg_finetuned', 'layers', 'all', 'baselines 2.2'),
@@ -101,6 +102,7 @@ _BASELINES = (
     ('fjord', 'width_rounding', 'round', 'baselines 7.1'),
     ('fjord', 'distill', False, 'baselines 13'),
     ('splitmix', 'width_rounding', 'round', 'baselines 7.1'),
+    ('splitmix', 'masked_loss', False, 'fedhm 3 has it; as fedhm 2.6 here'),
     ('splitmix', 'budgets', 'auto', 'fedhm 3.3: from the sizes of the tiers'),
     ('apfl', 'alpha0', 0.5, 'baselines 3.3'),
     ('apfl', 'adaptive', True, 'baselines 3.3'),

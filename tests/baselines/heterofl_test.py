@@ -10,7 +10,6 @@ from baselines import heterofl
 from tests import problems
 from tests.baselines import rounds
 from tests.baselines import submodel_rounds as sr
-from tff_pers.data import client_data
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import submodels
 
@@ -123,17 +122,11 @@ def test_example_of_the_sheet(client_weighting, first):
 # --- Classes that a client does not have. ---
 
 
-def _of_class(index, label):
-  client = problems.tiny_clients()[index]
-  y = np.full_like(client['examples']['y'], label)
-  return client_data.dense(index, client['examples']['x'], y)
-
-
 def test_masked_loss_and_rows_are_those_of_numpy():
   """FedHM 2.6, A13: decay would move rows of classes that a client lacks."""
   process = _build(masked_loss=True, client_weighting='examples')
   state, weights = sr.start(process)
-  clients = [_of_class(0, 1), problems.tiny_clients()[1], _of_class(2, 1)]
+  clients = [sr.of_class(0, 1), problems.tiny_clients()[1], sr.of_class(2, 1)]
   owned = [(0, 1), (1, 1), (0, 1)]
   assert set(clients[1]['examples']['y']) == {0, 1}
   trained = [

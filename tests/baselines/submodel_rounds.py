@@ -204,6 +204,13 @@ def without_examples(index: int):
   )
 
 
+def of_class(index: int, label: int):
+  """Returns a client whose examples are all of one class."""
+  client = problems.tiny_clients()[index]
+  y = np.full_like(client['examples']['y'], label)
+  return client_data.dense(index, client['examples']['x'], y)
+
+
 def vector_parts(widths=(1.0, 0.5)) -> submodels.Submodels:
   """Returns the sub-models of a 4-vector w, of loss 1/2 ||w - x||^2.
 

@@ -10,7 +10,6 @@ Heterogeneous Clients
     Diao, Ding, Tarokh. ICLR 2021.
 """
 
-import collections
 from typing import Any, Callable, Optional, Sequence
 
 import tensorflow as tf
@@ -18,6 +17,7 @@ import tensorflow as tf
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.client_works import masked_sgd
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import masked
 from tff_pers.models import submodels
@@ -77,13 +77,11 @@ def build_submodel_sgd(
           seed=client_work.key(message, data),
           local=local_step.build(hyperparameters), **hyperparameters.budget(),
       )
-      return collections.OrderedDict(
-          kept=_without_rows(submodels.mask(parts.base, kept), head, owned),
-          update=_without_rows(
-              submodels.expand(
-                  parts.base, local_sgd.difference(own, final), kept
-              ), head, owned,
-          ),
+      return masked_sgd.of_owners(
+          head, owned,
+          submodels.expand(
+              parts.base, local_sgd.difference(own, final), kept
+          ), submodels.mask(parts.base, kept),
       ), loss
 
     tier = assign(message['seed'], message['round'], data['index'])
@@ -101,11 +99,3 @@ def build_submodel_sgd(
     )
 
   return client_work.ClientWork(update)
-
-
-def _without_rows(weights, head: Sequence[int], owned):
-  """Returns the weights with zeros in rows of classes not owned."""
-  leaves = tf.nest.flatten(weights)
-  for position in head:
-    leaves[position] *= tf.cast(owned, leaves[position].dtype)
-  return tf.nest.pack_sequence_as(weights, leaves)

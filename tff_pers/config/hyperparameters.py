@@ -376,6 +376,18 @@ class Aggregation:
 
 
 @dataclasses.dataclass(frozen=True)
+class MaskedLoss:
+  """Hyperparameters of methods whose clients may lack classes."""
+
+  masked_loss: bool = field(
+      False,
+      'Train with logits 0 for the classes that a client does not have, and'
+      ' average each row of the output layer over the clients that have the'
+      ' class.',
+  )
+
+
+@dataclasses.dataclass(frozen=True)
 class NewClients:
   """Hyperparameters of the adaptation of clients that never train.
 

@@ -10,6 +10,7 @@ _WORK = 'tff_pers/client_works/submodel_sgd.py'
 _HETEROFL = 'baselines/heterofl.py'
 _FEDROLEX = 'baselines/fedrolex.py'
 _FJORD = 'baselines/fjord.py'
+_MASKED = 'tff_pers/client_works/masked_sgd.py'
 _SPLITMIX = 'baselines/splitmix.py'
 
 _SUBMODELS_TEST = 'tests/models/submodels_test.py'
@@ -208,20 +209,16 @@ FAULTS = (
         'mask_of_everything',
         what='Clients say that they have all coordinates.',
         file=_WORK,
-        old='_without_rows(submodels.mask(parts.base, kept), head, owned)',
-        new=(
-            '_without_rows(tf.nest.map_structure(\n'
-            '              tf.ones_like, submodels.mask(parts.base, kept)\n'
-            '          ), head, owned)'
-        ),
+        old='), submodels.mask(parts.base, kept),\n',
+        new='),\n',
         tests=(f'{_HETEROFL_TEST}::test_example_of_the_sheet',),
     ),
     Fault(
         'rows_of_all_classes',
         what='Clients count in the rows of classes that they do not have.',
-        file=_WORK,
-        old='kept=_without_rows(submodels.mask(parts.base, kept), head, owned)',
-        new='kept=_without_rows(submodels.mask(parts.base, kept), (), owned)',
+        file=_MASKED,
+        old='kept=_without_rows(head, owned, kept)',
+        new='kept=kept',
         tests=(
             f'{_HETEROFL_TEST}::test_masked_loss_and_rows_are_those_of_numpy',
         ),
@@ -229,9 +226,9 @@ FAULTS = (
     Fault(
         'decay_of_absent_classes_is_sent',
         what='Rows of absent classes are sent, moved by the decay.',
-        file=_WORK,
-        old='              ), head, owned,\n',
-        new='              ), (), owned,\n',
+        file=_MASKED,
+        old='update=_without_rows(head, owned, update)',
+        new='update=update',
         tests=(
             f'{_HETEROFL_TEST}::test_masked_loss_and_rows_are_those_of_numpy',
         ),

@@ -12,7 +12,7 @@ from tff_pers.models import tiers as tiers_lib
 
 
 @dataclasses.dataclass(frozen=True)
-class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
+class FedHMHyperparameters(hp.MaskedLoss, hp.Aggregation, hp.LocalTraining):
   """Hyperparameters of FedHM, beside those of local training."""
 
   tiers: str = hp.field(
@@ -44,12 +44,6 @@ class FedHMHyperparameters(hp.Aggregation, hp.LocalTraining):
       'Penalty on the squared norm of the products of factors, which replaces'
       ' weight_decay on the factors.',
       minimum=0.0, search=hp.Around(10),
-  )
-  masked_loss: bool = hp.field(
-      False,
-      'Train with logits 0 for the classes that a client does not have, and'
-      ' average each row of the output layer over the clients that have the'
-      ' class.',
   )
 
   def __post_init__(self):

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from binaries import compare
+from binaries import train
 from tff_pers.evaluation import plots
+from tff_pers.evaluation import results
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
 from tff_pers.experiments import processes
@@ -38,6 +40,7 @@ def test_tiers_are_compared_with_slim_fedavg(tmp_path, monkeypatch):
       '--rounds=1', f'--output_dir={tmp_path}', *argv,
   ]) == 0
   rows = _read(tmp_path / 'tiers.csv')
+  assert {r['round'] for r in rows} == {'1'}
   assert [(r['algo'], r['tier'], r['parameters']) for r in rows] == [
       ('fedhm[tiers=1:0.0625]', '1', '38538'),
       ('fedhm[tiers=1:0.0625]', '0.0625', '9866'), ('fedavg', '1', '38538'),
@@ -49,6 +52,28 @@ def test_tiers_are_compared_with_slim_fedavg(tmp_path, monkeypatch):
   # Two clients of each tier.
   assert float(metrics['bytes_up']) == 4 * (38538 + 9866) / 2
   assert 0 < float(metrics['energy_top_rmin']) < 1
+
+
+def test_a_resumed_run_has_every_evaluated_round_of_its_tiers_once(tmp_path):
+  """Figure 2: 1 round, then up to 3; the table has one of round 2 too many."""
+  argv = ['train', '--algo=fedhm', '--fedhm_tiers=1:0.0625', '--eval_every=1',
+          f'--output_dir={tmp_path}']
+  argv += [f'--{name}={value}' for name, value in SMALL.items()]
+  assert train.main([*argv, '--rounds=1']) == 0
+  results.write_tiers(tmp_path, [
+      *_read(tmp_path / 'tiers.csv'), dict.fromkeys(results.TIER_COLUMNS, '2')
+  ])
+  assert train.main([*argv, '--rounds=3', '--resume']) == 0
+  rows = _read(tmp_path / 'tiers.csv')
+  assert [(row['round'], row['tier']) for row in rows] == [
+      (number, tier) for number in '123' for tier in ('1', '0.0625')
+  ]
+  assert len({row['loss'] for row in rows}) == 6
+  smallest, largest = results.read_tiers(results.read_run(tmp_path)).values()
+  losses = [float(row['loss']) for row in rows]
+  assert smallest['loss'].tolist() == losses[1::2]
+  assert largest['loss'].tolist() == losses[::2]
+  assert (tmp_path / 'tiers.png').exists()
 
 
 def test_assignment_is_a_flag():

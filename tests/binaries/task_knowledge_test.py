@@ -226,25 +226,30 @@ def test_tiers_are_written_and_merged(quadratic, tiered, tmp_path):
   ]
   assert compare.main(argv) == 0
   rows = _read(tmp_path / 'tiered' / 'seed3' / 'tiers.csv')
-  names = ['algo', 'seed', 'tier', 'parameters', 'accuracy', 'loss']
-  assert [list(row) for row in rows] == [names] * 2
-  assert [list(row.values())[:5] for row in rows] == [
-      ['tiered', '3', '1', '5', ''], ['tiered', '3', '0.5', '5', '']
+  names = ['algo', 'seed', 'round', 'tier', 'parameters', 'accuracy', 'loss']
+  evaluated = [
+      row['round'] for row in _read(tmp_path / 'tiered' / 'seed3' / 'metrics.csv')
+  ]
+  assert list(rows[0]) == names and len(evaluated) > 1
+  assert [list(row.values())[:6] for row in rows] == [
+      ['tiered', '3', number, tier, '5', '']
+      for number in evaluated for tier in ('1', '0.5')
   ]
   # The common test set is that of client 0, who trained on the same examples.
   first = _read(tmp_path / 'tiered' / 'seed3' / 'clients.csv')[0]
-  np.testing.assert_allclose(float(rows[0]['loss']), float(first['loss']))
-  assert rows[1]['loss'] != rows[0]['loss']
+  np.testing.assert_allclose(float(rows[-2]['loss']), float(first['loss']))
+  assert rows[-1]['loss'] != rows[-2]['loss']
   merged = _read(tmp_path / 'tiers.csv')
   assert [(row['algo'], row['seed'], row['tier']) for row in merged] == [
-      ('tiered', seed, tier) for seed in '03' for tier in ('1', '0.5')
+      ('tiered', seed, tier) for seed in '03' for _ in evaluated
+      for tier in ('1', '0.5')
   ]
   # Without a common test set it is those of all clients together.
   quadratic['global_test'] = None
   argv[2:4] = ['--algos=tiered[learning_rate=0.01]', '--seeds=0']
   assert compare.main(argv) == 0
   folder, = tmp_path.glob('tiered*0.01*/seed0')
-  found = float(_read(folder / 'tiers.csv')[0]['loss'])
+  found = float(_read(folder / 'tiers.csv')[-2]['loss'])
   losses, sizes = zip(*[
       (float(row['loss']), int(row['num_test']))
       for row in _read(folder / 'clients.csv')

@@ -129,7 +129,8 @@ def sample_sentence(runs: Runs) -> str:
 def write_tiers(top: str, runs: Runs) -> None:
   """Merges the runs' `tiers.csv`; removes a table of other variants."""
   rows = [
-      row for run in runs.values() if run is not None
+      # Runs of before had no rounds.
+      {'round': '', **row} for run in runs.values() if run is not None
       for row in results.read_rows(run.folder, results.TIERS)
   ]
   path = os.path.join(top, results.TIERS)
@@ -140,14 +141,15 @@ def write_tiers(top: str, runs: Runs) -> None:
 
 
 def tier_summary(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
-  """Returns a row per variant and tier, in order: means over seeds.
+  """Returns a row per variant and tier: means over seeds of the last round.
 
   Args:
     rows: Rows of `tiers.csv`, as texts.
   """
   table = []
-  for key in dict.fromkeys((row['algo'], row['tier']) for row in rows):
-    own = [row for row in rows if (row['algo'], row['tier']) == key]
+  last = {(row['algo'], row['tier'], row['seed']): row for row in rows}
+  for key in dict.fromkeys(key[:2] for key in last):
+    own = [row for (*names, _), row in last.items() if tuple(names) == key]
     numbers = {
         # Without classes there is no accuracy.
         name: [float(row[name]) if row[name] else None for row in own]

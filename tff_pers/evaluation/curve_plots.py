@@ -1,5 +1,6 @@
 """Curves of runs: accuracy, loss, recovery of clusters, costs."""
 
+import functools
 from typing import Any, Sequence
 
 import numpy as np
@@ -104,6 +105,32 @@ def _explain_dots(axis) -> None:
   """Explains lines and dots in the legend."""
   axis.plot([], [], '-', color='gray', lw=1.8, label='test data')
   axis.plot([], [], color='gray', label='validation data', **_DOTS)
+
+
+def plot_smallest_tier(runs: Sequence[results.Run], output_dir: str) -> str:
+  """Plots the smallest model of capacity tiers against rounds."""
+  picture, (axis,) = figures.new_figure(4.6, 3.4, 1)
+  for number, (variant, members) in enumerate(figures.by_variant(runs).items()):
+    tables = [tiers for tiers in map(results.read_tiers, members) if tiers]
+    smallest = [next(iter(tiers.values())) for tiers in tables]
+    if not smallest:
+      continue
+    rounds = functools.reduce(
+        np.intersect1d, [table['round'] for table in smallest]
+    )
+    metric = 'loss' if np.all(np.isnan(smallest[0]['accuracy'])) else 'accuracy'
+    values = np.array([
+        table[metric][np.isin(table['round'], rounds)] for table in smallest
+    ])
+    figures.draw_seeds(
+        axis, variant, number, rounds, values.min(0), values.mean(0),
+        values.max(0),
+    )
+    axis.set_ylabel(f'{metric.capitalize()} of the smallest model')
+  axis.set_xlabel(curves.across(runs))
+  axis.grid(alpha=0.25)
+  figures.add_legend(picture, [axis])
+  return figures.save(picture, output_dir, 'tiers')
 
 
 def plot_costs(runs: Sequence[results.Run], output_dir: str) -> str:

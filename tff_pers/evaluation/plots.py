@@ -53,6 +53,8 @@ def plot_runs(runs: Sequence[results.Run], output_dir: str) -> list[str]:
   is_known = all('bytes_down' in run.metrics for run in runs)
   if len(figures.by_variant(runs)) > 1 and is_known:
     made.append(curve_plots.plot_costs(runs, output_dir))
+  if any(len(own) > 1 for own in map(results.read_tiers, runs)):
+    made.append(curve_plots.plot_smallest_tier(runs, output_dir))
   if any(run.clients is not None for run in runs):
     made.append(plot_clients(runs, output_dir))
   if any(figures.has(run.metrics, 'cluster_accuracy') for run in runs):

@@ -9,7 +9,8 @@
     mixing.npy    float32[N, N], mixing weights         methods that learn them
                   (float32[C, N] with C models)
     router.npy    float[N, C], weights of the models    methods that report them
-    tiers.csv     a row per capacity tier's model       if there are tiers
+    tiers.csv     a row per capacity tier's model and   if there are tiers
+                  evaluated round
     finetuning.csv  the global model after local steps  --finetune_steps
     dropped.csv   client, rounds it was dropped in      --on_non_finite=drop, or
                                                         some message was refused
@@ -44,7 +45,9 @@ FINETUNING, DIVERGED = 'finetuning.csv', 'diverged.txt'
 CHECKPOINT = 'checkpoint.sqlite'
 CLIENT_COLUMNS = ('client', 'seen', 'num_train', 'num_test', 'accuracy', 'loss')
 VALIDATION_COLUMNS = ('client', 'num_validation', 'accuracy', 'loss')
-TIER_COLUMNS = ('algo', 'seed', 'tier', 'parameters', 'accuracy', 'loss')
+TIER_COLUMNS = (
+    'algo', 'seed', 'round', 'tier', 'parameters', 'accuracy', 'loss'
+)
 FINETUNING_COLUMNS = (
     'seen', 'steps', 'accuracy_mean', 'accuracy_worst_decile', 'loss_mean',
     'share_hurt',
@@ -231,6 +234,24 @@ def _write_more(path: str, columns: Sequence[str], rows) -> None:
 def write_tiers(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
   """Writes `tiers.csv`; rows have `TIER_COLUMNS`."""
   write_csv(os.path.join(folder, TIERS), TIER_COLUMNS, rows)
+
+
+def read_tiers(run: Run) -> dict[str, dict[str, np.ndarray]]:
+  """Returns the columns of `tiers.csv` by tier, the smallest model first.
+
+  Empty if there is none, or it has no rounds, as runs of before.
+  """
+  rows = read_rows(run.folder, TIERS)
+  if not rows or 'round' not in rows[0]:
+    return {}
+  sizes = {row['tier']: int(row['parameters']) for row in rows}
+  return {
+      tier: {
+          name: np.array([
+              float(row[name] or 'nan') for row in rows if row['tier'] == tier
+          ]) for name in ('round', 'accuracy', 'loss')
+      } for tier in sorted(sizes, key=lambda tier: sizes[tier])
+  }
 
 
 def write_finetuning(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:

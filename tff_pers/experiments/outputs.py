@@ -80,19 +80,22 @@ def validation_rows(
 
 
 def tier_rows(
-    variant: str, seed: int, parameters: Any, metrics: Mapping[str, Any]
+    variant: str, seed: int, round_num: int, parameters: Any,
+    metrics: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
   """Returns the rows of `tiers.csv`.
 
   Args:
     variant: The method with its options.
     seed: The run's seed.
+    round_num: The evaluated round.
     parameters: Number of parameters of each tier's model, by tier.
     metrics: Metrics of each tier's model, by tier.
   """
   return [
       dict(
-          algo=variant, seed=seed, tier=tier, parameters=parameters[tier],
+          algo=variant, seed=seed, round=round_num, tier=tier,
+          parameters=parameters[tier],
           accuracy=_number(found.get('accuracy')), loss=_number(found['loss']),
       )
       for tier, found in metrics.items()

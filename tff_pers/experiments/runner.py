@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import sys
 import traceback
 from typing import Any, Callable, Mapping, Optional
 
@@ -381,7 +382,8 @@ def _train(
       experiment.stopping, saved_runs.rows(folder, start), is_enough
   )
   with release.Releases(
-      folder, trainer.columns, start
+      folder, trainer.columns, start,
+      _tier_table(experiment, process, trainer, folder),
   ) as releases, progress.Progress(
       task.rounds, start, may_end=experiment.stopping is not None,
       remark=_rate_check(experiment, folder),
@@ -400,12 +402,6 @@ def _train(
   _write_clients(experiment, trainer, folder, metrics)
   _write_validation(experiment, trainer, folder)
   _write_arrays(task, trainer, folder, metrics)
-  common = _common_test(task, process)
-  if common is not None and process.evaluate_global is not None:
-    results.write_tiers(folder, outputs.tier_rows(
-        experiment.variant, experiment.flag('seed'), process.tier_parameters,
-        trainer.evaluate_global(common),
-    ))
   _write_finetuning(experiment, process, trainer, folder)
   if experiment.flag('on_non_finite') == 'drop' or trainer.position.dropped:
     rounds = {
@@ -434,6 +430,29 @@ def _rate_check(experiment, folder: str) -> Callable[[int, float], str]:
     tip = f'scale the features with --standardize, or {tip}'
   initial_loss = results.read_config(folder).get('initial_loss')
   return rate_check.RateCheck(initial_loss, f'{tip}.')
+
+
+def _tier_table(
+    experiment, process, trainer, folder: str
+) -> Callable[[int], None]:
+  """Returns a function that adds the tiers' models to `tiers.csv`."""
+  common = _common_test(experiment.task, process)
+  if common is None or process.evaluate_global is None:
+    return lambda round_num: None
+  rows: list[Mapping[str, Any]] = [
+      # Tables of before had no rounds.
+      row for row in results.read_rows(folder, results.TIERS)
+      if int(row.get('round', sys.maxsize)) <= trainer.position.round
+  ]
+
+  def add(round_num):
+    rows.extend(outputs.tier_rows(
+        experiment.variant, experiment.flag('seed'), round_num,
+        process.tier_parameters, trainer.evaluate_global(common),
+    ))
+    results.write_tiers(folder, rows)
+
+  return add
 
 
 def _common_test(task, process):

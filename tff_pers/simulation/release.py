@@ -5,7 +5,7 @@ from concurrent import futures
 import glob
 import logging
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from absl import logging as absl_logging
 
@@ -21,17 +21,21 @@ LOG = 'train.log'
 class Releases:
   """Releases one row per evaluated round to all three outputs."""
 
-  def __init__(self, folder: str, columns: Sequence[str], last_round: int):
+  def __init__(
+      self, folder: str, columns: Sequence[str], last_round: int,
+      before: Callable[[int], None] = lambda round_num: None,
+  ):
     """Opens the outputs; rows after `last_round` are dropped from the CSV.
 
     Args:
       folder: The run's folder.
       columns: All names of a row after `round`, in the order of the CSV.
       last_round: The last round of a resumed run; 0: a new run.
+      before: Is called with the round before each row, to write other tables.
     """
     path = os.path.join(folder, METRICS)
     _keep_rows(path, ['round', *columns], last_round)
-    self._columns = tuple(columns)
+    self._columns, self._before = tuple(columns), before
     self._log = _Log(os.path.join(folder, LOG))
     # A notebook's own thread has a running event loop, and can have only one.
     self._thread = futures.ThreadPoolExecutor(1)
@@ -54,6 +58,7 @@ class Releases:
       raise ValueError(
           f'`row` must have the columns {self._columns}, found {tuple(row)}.'
       )
+    self._before(round_num)
     # TFF writes None as "None"; an empty text is an empty cell.
     cells = {k: '' if value is None else value for k, value in row.items()}
     table = {files.to_cell(k): value for k, value in cells.items()}

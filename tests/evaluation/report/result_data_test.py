@@ -137,9 +137,9 @@ def test_tiers_and_local_steps(tmp_path):
   group = _group(tmp_path, ('perm', 0, {}), ('perm', 1, {}))
   for member, accuracy in zip(group.members, (0.5, 0.7)):
     results.write_tiers(member.run.folder, [dict(
-        algo='perm', seed=member.seed, tier='1', parameters=9,
-        accuracy=accuracy, loss=2.0,
-    )])
+        algo='perm', seed=member.seed, round=round_num, tier='1', parameters=9,
+        accuracy=accuracy * round_num / 4, loss=2.0,
+    ) for round_num in (2, 4)])
   table = result_data.tiers_table(group)
   assert table['rows'] == [
       ['perm', '1', 9, 2, 0.6, pytest.approx(math.sqrt(0.02)), 2]

@@ -58,6 +58,10 @@ def flag_table() -> dict[str, flags.Flag]:
           'width', 1.0, 'Factor on the numbers of channels.',
           above=0.0, maximum=1.0,
       ),
+      flags.own_flag(
+          'layers', False,
+          'Also parameters and MACs by layer, in layers.csv.'
+      ),
       flags.own_flag('runs', '', 'Folders of runs or comparisons.'),
       flags.own_flag(
           'accuracy', 0.0, 'Mean test accuracy to reach, with --runs.',

@@ -54,6 +54,22 @@ def test_table_of_methods(tmp_path, capsys):
   assert '| bytes_down |' in capsys.readouterr().out
 
 
+def test_layers_of_every_tier(tmp_path, capsys):
+  """FedHM, Figure 7: the rank of the first layer is 10."""
+  assert cost.main([
+      '', '--algo=fedhm[tiers=1:0.5]', '--layers=true', *MLP,
+      f'--output_dir={tmp_path}',
+  ]) == 0
+  sizes = {('1', 'dense_0'): (260, 240), ('1', 'dense_1'): (63, 60),
+           ('0.5', 'dense_0'): (340, 320), ('0.5', 'dense_1'): (63, 60)}
+  assert {
+      (row['tier'], row['layer']): (int(row['parameters']), int(row['macs']))
+      for row in _rows(tmp_path / 'layers.csv')
+  } == sizes
+  assert '| layer ' in capsys.readouterr().out
+  assert len(_rows(tmp_path / 'cost.csv')) == 2
+
+
 def test_flags_of_methods_and_brackets(tmp_path):
   assert cost.main([
       '', '--algos=floral,floral[rank=2]', '--floral_rank=1', *MLP,

@@ -8,6 +8,7 @@ model itself would take minutes.
 
 import collections
 import dataclasses
+import math
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -21,6 +22,7 @@ from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import functional
+from tff_pers.models import layers
 from tff_pers.models import macs
 from tff_pers.numerics import low_rank
 from tff_pers import tff
@@ -28,6 +30,7 @@ from tff_pers import tff
 COLUMNS = (
     'algo', 'model', 'tier', 'parameters', 'macs', 'bytes_down', 'bytes_up'
 )
+LAYER_COLUMNS = ('algo', 'model', 'tier', 'layer', 'parameters', 'macs')
 # The name of the whole model in the column `tier`.
 WHOLE = '1'
 NUM_CLIENTS = 4
@@ -81,6 +84,33 @@ def rows(
       )
       for (tier, model), client in zip(deployed.items(), clients)
   ]
+
+
+def layer_rows(
+    variant: str, method: methods.Method, hyperparameters: Any,
+    task: task_lib.Task,
+) -> list[dict[str, Any]]:
+  """Returns the rows of `layers.csv` of one method: `LAYER_COLUMNS`.
+
+  Args:
+    variant: See `rows`, also for what follows; the method fits the task.
+    method: The method.
+    hyperparameters: Its hyperparameters.
+    task: See `tiny_task`.
+  """
+  found = []
+  for tier, model in models(method.build(task, hyperparameters)).items():
+    sizes: collections.Counter[str] = collections.Counter()
+    for weight in layers.describe(model):
+      sizes[weight.layer] += math.prod(weight.shape)
+    counted = count_macs_by_layer(model)
+    found += [
+        dict(zip(LAYER_COLUMNS, (
+            variant, task.model.name, tier, layer, size,
+            None if counted is None else counted.get(layer, 0),
+        ))) for layer, size in sizes.items()
+    ]
+  return found
 
 
 def tiny_task(
@@ -154,9 +184,17 @@ def stand_in(model: functional.FunctionalModel) -> functional.FunctionalModel:
 
 def count_macs(model: functional.FunctionalModel) -> Optional[int]:
   """Returns the MACs of a forward pass of one example, or None."""
+  counted = count_macs_by_layer(model)
+  return None if counted is None else sum(counted.values())
+
+
+def count_macs_by_layer(
+    model: functional.FunctionalModel
+) -> Optional[dict[str, int]]:
+  """Returns the MACs of each layer, see `macs.count`, or None."""
   with interception.computing():
     try:
-      return macs.total(model)
+      return macs.count(model)
     except ValueError:
       return None
 

@@ -19,6 +19,7 @@ from tff_pers.models import zoo
 
 ALL = 'all'
 CSV, TO_ACCURACY_CSV = 'cost.csv', 'cost_to_accuracy.csv'
+LAYERS_CSV = 'layers.csv'
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
@@ -52,17 +53,21 @@ def _write_cost(given, table, folder: str) -> int:
   task = _task(given, table, max(cost.num_clients(own) for _, own in chosen))
   # Only traces, so no time is spent on choosing a strategy.
   runtime.use('fused', 'cpu', strategy='loop')
-  rows = []
+  rows, of_layers = [], []
   for variant, (method, hyperparameters) in zip(variants, chosen):
     try:
       with flags.sentences(f'{method.name}_', ()):
         rows += cost.rows(variant, method, hyperparameters, task)
+        if given.get('layers'):
+          of_layers += cost.layer_rows(variant, method, hyperparameters, task)
     except flags.UsageError as error:
       if _asks_for_all(given, table):
         print(f'{variant} is left out. {error}')
         continue
       raise
     print(f'{variant}: done.', flush=True)
+  if of_layers:
+    _write(folder, LAYERS_CSV, cost.LAYER_COLUMNS, of_layers)
   return _write(folder, CSV, cost.COLUMNS, rows)
 
 

@@ -1,12 +1,16 @@
 """`benchmark fedhm`: two rounds on the digits, and the flags it passes."""
 
 import pytest
+import tensorflow as tf
 
 from binaries import benchmark
 from binaries import compare_tuned
+from tff_pers.config import methods
+from tff_pers.data import brackets
 from tff_pers.experiments import benchmark_pages
 from tff_pers.experiments import flags
 from tff_pers.experiments import sweep as sweep_lib
+from tff_pers.models import zoo
 
 BENCHMARK = benchmark.read('fedhm')
 
@@ -36,7 +40,8 @@ def _handed(monkeypatch):
 def test_comparisons_have_their_own_partition_tiers_and_methods(
     tmp_path, handed
 ):
-  assert _benchmark(tmp_path, '--data_dir=/data', '--rounds=7') == 0
+  parts = '--parts=iid_fixed,iid_dynamic,dirichlet_fixed,dirichlet_dynamic,cifar10'
+  assert _benchmark(tmp_path, parts, '--data_dir=/data', '--rounds=7') == 0
   assert [
       (own['task'], own['partition'][:4], own['tier_assignment'])
       for own in handed
@@ -58,17 +63,42 @@ def test_comparisons_have_their_own_partition_tiers_and_methods(
   assert (tmp_path / BENCHMARK.page).read_text() == 'the page'
 
 
-def test_the_full_scale_is_that_of_the_paper(tmp_path, handed):
-  argv = ('--scale=full', '--parts=cifar10', '--data_dir=/data')
+def test_the_scale_of_the_paper(tmp_path, handed):
+  argv = ('--scale=paper', '--parts=cifar10', '--data_dir=/data')
   assert _benchmark(tmp_path, *argv) == 0
   own, = handed
   expected = dict(
       model='resnet18', rounds='160', fedhm_local_epochs='10',
       fedavg_local_epochs='10', fedhm_batch_size='64',
       fedhm_learning_rate_rounds='100:150', num_clients='20',
-      clients_per_round='10',
+      clients_per_round='10', fedhm_masked_loss='true',
+      splitmix_masked_loss='true', slim_fedavg_masked_loss='true',
   )
   assert {name: own[name] for name in expected} == expected
+
+
+def test_tables_7_and_8_have_the_sizes_of_the_paper(tmp_path, handed):
+  """FedHM-V2 and -V3, and models of one size; ResNet-18."""
+  argv = ('--scale=paper', '--data_dir=/data', '--parts=combinations_iid,'
+          'combinations,homogeneous_iid,homogeneous')
+  assert _benchmark(tmp_path, *argv) == 0
+  assert [own['partition'][:4] for own in handed] == ['iid', 'diri'] * 2
+  model = zoo.build('resnet18', tf.TensorSpec([None, 32, 32, 3]), 10)
+  found = []
+  for own in handed[::2]:
+    for name, options in map(brackets.parse, brackets.split_list(own['algos'])):
+      values = methods.get(name).hyperparameters(**options)
+      tiers = ()
+      if name == 'fedhm':
+        tiers = values.tiered(model, (1, 0.5, 0.25, 0.125)).tiers
+      if name == 'heterofl':
+        tiers = values.submodels(model, ()).tiers
+      found.append([round(tier.num_parameters / 1e6, 2) for tier in tiers])
+  assert found == [
+      [11.17, 4.16, 2.21, 1.24], [4.16, 4.16, 2.21, 1.24],
+      [2.21, 2.21, 2.21, 1.24], [1.24], [4.29, 4.29, 2.8, 1.37],
+      [2.8, 2.8, 2.8, 1.37], [], [4.16], [2.21], [1.24], [4.29], [2.8], [1.37],
+  ]
 
 
 def test_bad_flags_end_it_at_once(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from baselines import fedavg
 from tff_pers import composition
+from tff_pers.aggregators import choice
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step

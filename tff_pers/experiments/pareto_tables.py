@@ -73,9 +73,9 @@ def distances(
 
   Returns:
     Rows of `DISTANCES`, one per simulation and server, in units of C: the exact
-    ||xtil* - x*||, its bounds (V1) and (V2) and Theorem 4's, the exact ||x_T -
-    x*|| after `rounds` from a model at `distance` from xtil*, and the bound of
-    Corollary 1 on it. (V2) is None without common eigenvectors.
+    ||xtil* - x*||, its bounds (V1), (V2) and Theorem 4's; the exact ||x_T -
+    x*|| after `rounds` from a model at `distance` from xtil*, and Corollary 1's
+    bound on it. (V2) is None without common eigenvectors.
   """
   update = frontiers.local_update(
       points[0].family, points[0].num_steps, points[0].gamma, points[0].alpha
@@ -99,8 +99,8 @@ def distances(
           point.rho ** own['rounds'] * own['distance'] + printed,
       ))))
   print(
-      f"20 simulated clients of 10 weights, C = 1; {own['rounds']} rounds from a"
-      f" model at {own['distance']:g} from where training ends:\n"
+      f"20 simulated clients of 10 weights, C = 1; {own['rounds']} rounds from"
+      f" a model at {own['distance']:g} from where training ends:\n"
   )
   _print(rows)
   return rows

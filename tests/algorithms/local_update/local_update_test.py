@@ -104,7 +104,7 @@ def test_the_sum_of_all_gradients_with_eta_gamma_is_fedavg():
 
 @pytest.mark.parametrize('client_weighting', ['examples', 'uniform'])
 def test_with_default_flags_it_is_fedavg(client_weighting):
-  """Clients with 3 to 7 examples count alike in both."""
+  """Clients with 3 to 7 examples have the same weights in both."""
   task = types.SimpleNamespace(
       model=problems.tiny_model(), client_weighting=client_weighting
   )

@@ -153,25 +153,37 @@ FAULTS = (
         tests=_WAY,
     ),
     Fault(
-        'clients_weigh_by_examples',
-        what='Clients of the family are weighted by examples by default.',
+        'clients_have_equal_weights',
+        what='Clients of the family have equal weights by default.',
         file=_FAMILY,
-        old="    client_weighting: str = 'uniform',",
-        new="    client_weighting: str = 'examples',",
+        old="    client_weighting: str = 'examples',",
+        new="    client_weighting: str = 'uniform',",
         tests=(
-            f'{_FAMILY_TEST}::test_takes_any_aggregator',
             f'{_FAMILY_TEST}'
-            '::test_the_server_optimizer_does_not_move_the_fixed_point',
+            '::test_the_sum_of_all_gradients_with_eta_gamma_is_fedavg',
         ),
     ),
     Fault(
         'weighting_of_the_family_ignored',
         what='Clients have equal weights, whatever the builder is told.',
         file=_FAMILY,
-        old='      client_weighting=client_weighting,\n',
-        new='',
+        old='independent=independent, client_weighting=client_weighting,\n',
+        new='independent=independent,\n',
         tests=(
             f'{_FAMILY_TEST}::test_rounds_are_a_linear_recursion[examples]',
+        ),
+    ),
+    Fault(
+        'batches_are_always_of_epochs',
+        what='Independent minibatches are those of epochs.',
+        file='tff_pers/data/client_data.py',
+        old='  if independent:\n',
+        new='  if independent and num_steps is None:\n',
+        tests=(
+            'tests/data/client_data_test.py'
+            '::test_independent_batches_are_drawn_with_replacement',
+            f'{_WORK_TEST}::test_only_independent_batches_have_the_expectation'
+            '_of_the_theory[True]',
         ),
     ),
     Fault(

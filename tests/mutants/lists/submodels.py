@@ -377,6 +377,28 @@ FAULTS = (
         tests=(f'{_SPLITMIX_TEST}::test_numbers_of_bases_are_rounded',),
     ),
     Fault(
+        'split_mix_trains_without_the_mask',
+        what='Bases are trained with the logits of all classes.',
+        file=_SPLITMIX,
+        old='model = masked.masked(base, owned) if head else base',
+        new='model = base',
+        tests=(
+            f'{_SPLITMIX_TEST}'
+            '::test_full_budgets_are_independent_runs_of_fedavg[True]',
+        ),
+    ),
+    Fault(
+        'fedavg_trains_without_the_mask',
+        what='FedAvg trains with the logits of all classes.',
+        file=_MASKED,
+        old='masked.masked(model, owned), initial, data,',
+        new='model, initial, data,',
+        tests=(
+            'tests/baselines/fedavg_test.py'
+            '::test_masked_loss_and_rows_are_those_of_numpy',
+        ),
+    ),
+    Fault(
         'cycle_begins_anew',
         what='Every round takes the first bases of the cycle.',
         file=_SPLITMIX,

@@ -51,8 +51,8 @@ class LocalUpdateHyperparameters(hp.Aggregation, hp.Hyperparameters):
   batch_size: int = hp.inherited(hp.LocalBatches, 'batch_size')
   batches: str = hp.field(
       'epochs',
-      'How minibatches are drawn: from a new permutation of the examples in each'
-      ' epoch; or independently, with replacement, as in the theory.',
+      'How minibatches are drawn: epochs, each of a new permutation of the'
+      ' examples; or independent, with replacement, as in the theory.',
       choices=('epochs', 'independent'), when='batch_size!=0',
   )
 

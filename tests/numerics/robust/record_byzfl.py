@@ -69,7 +69,7 @@ def main() -> None:
   np.random.seed(0)  # The power method starts at random.
   cases = []
   for x in (*far, near):
-    RULES['CenteredClipping'].m = None  # It would go on from the last case.
+    RULES['CenteredClipping'].m = None  # Else it resumes from the last case.
     cases.append({
         'vectors': x.tolist(),
         # Clipping writes into its argument.

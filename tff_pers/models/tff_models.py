@@ -10,7 +10,6 @@ from tff_pers.core import random
 from tff_pers.models import example_values
 from tff_pers.models import functional
 from tff_pers.models import keras_losses
-from tff_pers.models import labels
 from tff_pers import tff
 
 
@@ -77,7 +76,9 @@ def from_tff_functional_model(
   return functional.FunctionalModel(
       init, predict, example_loss, x_spec, y_spec, metrics=functions,
       states=states, name=name,
-      labels=labels.of_loss(model.loss, example_loss, y_spec, output_spec),
+      labels=keras_losses.labels_of(
+          model.loss, example_loss, y_spec, output_spec
+      ),
   )
 
 

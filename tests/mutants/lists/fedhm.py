@@ -5,7 +5,8 @@ from tests.mutants.faults import Fault
 _FACTORIZATION = 'tff_pers/numerics/factorization.py'
 _LOW_RANK = 'tff_pers/numerics/low_rank.py'
 _FACTORIZED = 'tff_pers/models/factorized.py'
-_TIERED = 'tff_pers/models/tiers.py'
+_TIERED = 'tff_pers/models/tiered_model.py'
+_TIERS = 'tff_pers/models/tiers.py'
 _MASKED = 'tff_pers/models/masked.py'
 _AGGREGATOR = 'tff_pers/aggregators/low_rank.py'
 _DECAY = 'tff_pers/client_works/frobenius_decay.py'
@@ -457,7 +458,7 @@ FAULTS = (
     Fault(
         'smallest_is_the_largest',
         what='all_smallest are tiers of the largest ratio.',
-        file=_TIERED,
+        file=_TIERS,
         old='return (min(of_task),) * len(of_task)',
         new='return (max(of_task),) * len(of_task)',
         tests=(f'{_FEDHM_TEST}::test_ratios',),

@@ -121,28 +121,6 @@ def client_metrics(
   )
 
 
-def of_reports(data: Mapping[str, Any], reports: Any) -> Any:
-  """Returns `client_metrics` of a client with several reports in a round.
-
-  Args:
-    data: Dense client data.
-    reports: One after another, each `<loss, weight, finite, bytes_down,
-      bytes_up>`; the losses are averaged by their weights.
-  """
-  total = lambda name: sum(report[name] for report in reports)
-  # A loss of weight 0 may be NaN.
-  loss = sum(
-      tf.math.multiply_no_nan(report['loss'], report['weight'])
-      for report in reports
-  )
-  return client_metrics(
-      data, tf.math.divide_no_nan(loss, total('weight')),
-      tf.reduce_all([report['finite'] for report in reports]),
-      bytes_down=total('bytes_down'), bytes_up=total('bytes_up'),
-      weight=total('weight'),
-  )
-
-
 def aggregate(metrics: Any) -> Any:
   """Returns M@SERVER of `client_metrics`@CLIENTS (traced in a computation)."""
   member = metrics.type_signature.member

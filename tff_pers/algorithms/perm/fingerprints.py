@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import setting as setting_lib
-from tff_pers.composition import server_state
+from tff_pers.composition import own_next
 
 
 def nobody(num_clients: int, dimension: int, dtype: tf.DType) -> Any:
@@ -39,9 +39,9 @@ def known(setting: setting_lib.Setting, table: Any, index: Any) -> Any:
   """
   first = setting.hyperparameters.first_visit
   if setting.full_participation or setting.hyperparameters.gradient_batch:
-    return server_state.computed(lambda client: False, index)
+    return own_next.computed(lambda client: False, index)
   return keyed.fetch(
-      server_state.computed(lambda table: table['dates'], table), index,
+      own_next.computed(lambda table: table['dates'], table), index,
       lambda dates, client: dates[client] >= first, setting.num_clients,
   )
 

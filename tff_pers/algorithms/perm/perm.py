@@ -25,6 +25,7 @@ from tff_pers.algorithms.perm import perm_server
 from tff_pers.algorithms.perm import visits
 from tff_pers.composition import builders
 from tff_pers.composition import dispatch as dispatch_lib
+from tff_pers.composition import own_next
 from tff_pers.composition import server_state
 from tff_pers.config import methods
 from tff_pers.core import process
@@ -33,7 +34,7 @@ from tff_pers.models import functional
 from tff_pers import tff
 
 # A `federated_map`: its values are all at the server, or all at the clients.
-computed = server_state.computed
+computed = own_next.computed
 PermHyperparameters = perm_hyperparameters.PermHyperparameters
 # Tables up to this many numbers (64 MiB) are kept for later clients.
 _FEW_NUMBERS = 2**24
@@ -171,7 +172,7 @@ def build_perm(
       tff.FederatedType(data_type, tff.CLIENTS),
   )
   def next_fn(state, client_states, data):
-    clock = server_state.fields_of(state, 'round', 'seed')
+    clock = own_next.fields_of(state, 'round', 'seed')
     index = computed(lambda data: data['index'], data)
     cohort = keyed.present(index, num_clients)
 
@@ -193,7 +194,7 @@ def build_perm(
           kappa, message, index, data
       )
     # With the w at which the G_i were taken, not the new one.
-    old = server_state.fields_of(
+    old = own_next.fields_of(
         state, 'round', 'seed', 'weights', 'mixing', 'assignment', 'lambda_',
         'table', 'anchor',
     )
@@ -214,11 +215,11 @@ def build_perm(
 
     # The loss is w's before the first visit, later that of hosted models.
     client_metrics = computed(
-        round_metrics.of_reports, data,
+        own_next.of_reports, data,
         (work.report, visit_report, *trial_reports),
     )
     return process.RoundOutput(
-        state=server_state.advance(
+        state=own_next.advance(
             state, aggregator=mean.state, weights=weights, models=models,
             mixing=solved.mixing, pending=hosts.pending, table=solved.table,
             anchor=solved.anchor, scale=kappa, assignment=solved.assignment,

@@ -22,6 +22,7 @@ from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits
 from tff_pers.composition import builders
+from tff_pers.composition import own_next
 from tff_pers.composition import server_state
 from tff_pers.config import methods
 from tff_pers.core import process
@@ -102,17 +103,17 @@ def build_shuffling(
       tff.FederatedType(setting.data_type, tff.CLIENTS),
   )
   def next_fn(state, client_states, data):
-    index = server_state.computed(lambda data: data['index'], data)
-    hosts = server_state.computed(
-        host, server_state.fields_of(state, 'round', 'seed'), state.mixing,
+    index = own_next.computed(lambda data: data['index'], data)
+    hosts = own_next.computed(
+        host, own_next.fields_of(state, 'round', 'seed'), state.mixing,
         state.pending, keyed.present(index, num_clients),
     )
     models, report = visits.visit_clients(
         setting, state, state.models, state.mixing, hosts.owners, index, data
     )
-    metrics = server_state.computed(round_metrics.of_reports, data, (report,))
+    metrics = own_next.computed(own_next.of_reports, data, (report,))
     return process.RoundOutput(
-        state=server_state.advance(state, models=models, pending=hosts.pending),
+        state=own_next.advance(state, models=models, pending=hosts.pending),
         client_states=client_states,
         metrics=round_metrics.aggregate(metrics),
     )

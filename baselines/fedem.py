@@ -215,8 +215,8 @@ def build_fedem_work(
         hyperparameters, message, hyperparameters.learning_rate
     )
 
-    def step(line, batch):
-      models = line.weights
+    def step(sgd, batch):
+      models = sgd.weights
       # Batches are shuffled, so q must follow its example.
       q = tf.gather(responsibilities, batch.rows)
       with tf.GradientTape() as tape:
@@ -226,9 +226,9 @@ def build_fedem_work(
           loss, models, unconnected_gradients=tf.UnconnectedGradients.ZERO
       )
       gradient = tf.nest.map_structure(tf.convert_to_tensor, gradient)
-      return local.take(line, gradient, rate), loss
+      return local.apply(sgd, gradient, rate), loss
 
-    line, loss = example_losses.fold_rows(
+    sgd, loss = example_losses.fold_rows(
         data, step, local.start(received), seed=client_work.key(message, data),
         reports=True, **hyperparameters.budget(),
     )
@@ -238,7 +238,7 @@ def build_fedem_work(
     return client_work.ClientOutput(
         client_state=collections.OrderedDict(mixing=mixing),
         update=collections.OrderedDict(
-            adaptors=local_sgd.difference(received, line.weights), base=()
+            adaptors=local_sgd.difference(received, sgd.weights), base=()
         ),
         # n_i for every component, whatever pi is: unlike in FLoRAL, the
         # responsibilities already contain pi.

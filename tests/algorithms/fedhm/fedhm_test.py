@@ -372,8 +372,8 @@ def test_decay_is_in_the_gradient_before_momentum():
   weights = (tf.constant([1.0, 2.0]), factors)
   gradient = tf.nest.map_structure(lambda w: 0 * w + 3.0, weights)
   clipped = local_step.clip(gradient, 1.0)
-  first = step.take(step.start(weights), gradient, 0.0)
-  second = step.take(first, gradient, 0.1)
+  first = step.apply(step.start(weights), gradient, 0.0)
+  second = step.apply(first, gradient, 0.1)
   penalty = factorization.squared_norm_gradient(factors)
   expected = [
       clipped[0] + 0.3 * weights[0],

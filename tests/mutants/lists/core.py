@@ -187,7 +187,7 @@ FAULTS = (
         'all_gradients_at_the_start',
         what='All local steps take the gradient at the received weights.',
         file=_LOCAL_SGD,
-        old='loss, gradient = model.loss_and_gradient(line.weights, batch)',
+        old='loss, gradient = model.loss_and_gradient(sgd.weights, batch)',
         new='loss, gradient = model.loss_and_gradient(weights, batch)',
         tests=(f'{_LOCAL_SGD_TEST}::test_train_matches_numpy',),
     ),

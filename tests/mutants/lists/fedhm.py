@@ -451,8 +451,8 @@ FAULTS = (
         'momentum_starts_at_the_weights',
         what='Momentum is not 0 when a round starts.',
         file='tff_pers/client_works/local_step.py',
-        old='return Line(weights, tf.nest.map_structure(tf.zeros_like, weights))',
-        new='return Line(weights, weights)',
+        old='return SgdState(weights, tf.nest.map_structure(tf.zeros_like, weights))',
+        new='return SgdState(weights, weights)',
         tests=_ORACLE,
     ),
     Fault(

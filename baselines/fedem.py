@@ -21,6 +21,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.models import functional
+from tff_pers.models import loss_functions
 from tff_pers.models import mixtures
 from tff_pers.models import tags
 
@@ -121,7 +122,7 @@ def negative_log_likelihoods(
 ) -> tf.Tensor:
   """Returns l_c(s), [rows, C]; of a sequence the sum over its steps."""
   losses = example_losses.compute(model, models, num_models, data)
-  if model.example_loss is functional.squared_error:
+  if model.example_loss is loss_functions.squared_error:
     # A mean over targets; -log N(y; prediction, I) up to a constant.
     targets = model.y_spec.shape[1:].num_elements()
     losses *= tf.constant(targets / 2, losses.dtype)

@@ -11,6 +11,7 @@ from tff_pers.models import example_values
 from tff_pers.models import functional
 from tff_pers.models import keras_metrics
 from tff_pers.models import labels
+from tff_pers.models import loss_functions
 
 _losses = tf.keras.losses
 _metrics = tf.keras.metrics
@@ -66,8 +67,8 @@ def example_loss(
       is_function or isinstance(loss, _losses.MeanSquaredError)
   ):
     # The same numbers; other code recognizes this function by identity.
-    example_values.by_example('`loss`', functional.squared_error, examples)
-    return functional.squared_error
+    example_values.by_example('`loss`', loss_functions.squared_error, examples)
+    return loss_functions.squared_error
   # A loss object reduces over the batch; its `call` does not.
   per_row = loss.call if isinstance(loss, _losses.Loss) else loss
   return example_values.by_example('`loss`', per_row, examples, per_example)
@@ -232,7 +233,7 @@ def default_metrics(
     ))}
   if function in _CATEGORICAL:
     return {'categorical_accuracy': _metrics.categorical_accuracy}
-  found = functional.default_metrics(
+  found = loss_functions.default_metrics(
       y_spec, tf.TensorSpec(output.shape, output.dtype)
   )
   # Keras' own metric keeps the steps separate.
@@ -275,7 +276,7 @@ def labels_of(
   function = getattr(loss, 'fn', loss)  # An object of Keras has `fn`.
   if not y_spec.dtype.is_integer and function is not _SPARSE:
     return None
-  if function in (*_BINARY, functional.binary_crossentropy):
+  if function in (*_BINARY, loss_functions.binary_crossentropy):
     return labels.Labels(2)
   shape = [size or 1 for size in output_spec.shape]
   y_shape = shape[:-1]

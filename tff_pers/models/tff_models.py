@@ -10,6 +10,7 @@ from tff_pers.core import random
 from tff_pers.models import example_values
 from tff_pers.models import functional
 from tff_pers.models import keras_losses
+from tff_pers.models import loss_functions
 from tff_pers import tff
 
 
@@ -69,7 +70,7 @@ def from_tff_functional_model(
   ).type_signature.result
   output_spec = tf.TensorSpec(outputs.shape, outputs.dtype)
   if metrics is None:
-    metrics = functional.default_metrics(y_spec, output_spec)
+    metrics = loss_functions.default_metrics(y_spec, output_spec)
   functions, states = keras_losses.example_metrics(
       metrics, example_values.trial(y_spec, output_spec)
   )

@@ -96,7 +96,7 @@ def build_perm(
   Limit cases: lambda -> infinity gives A[i, j] = n_j / n, one model for all;
   lambda -> 0 the identity, local training.
 
-  Moving statistics of batch normalization (`models.batch_norm`) are averaged in
+  Moving statistics of batch normalization (`moving_statistics`) are averaged in
   local steps of w, and travel with the visiting models; every host updates them
   with its batches if s_i alpha_i(c) > 0. G_i uses the statistics of w and is 0
   in them, so that comparisons ignore them and steps of w along G_i keep them.

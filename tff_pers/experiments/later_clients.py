@@ -81,7 +81,7 @@ def open_run(folder: str, data_dir: str) -> Opened:
   experiment_lib.check_same(saved, experiment.config)
   if not data_dir:
     return _own(experiment)
-  with flags.sentences('', ['data_dir']):
+  with flags.usage_errors('', ['data_dir']):
     return _of_file(experiment, folder, flags.resolve_path(data_dir))
 
 

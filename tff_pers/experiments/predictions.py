@@ -50,7 +50,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     of_run = exports.read_record(os.path.join(origin, exports.FOLDER))
     if of_run is not None:
       known = {**_saved_models(of_run, origin), **known}
-  with flags.sentences('', ['data_dir']):
+  with flags.usage_errors('', ['data_dir']):
     examples = _examples(
         flags.resolve_path(given.get('data_dir', '')), folder, record,
         needs=() if given.get('client') else ('client',),

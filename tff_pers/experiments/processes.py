@@ -63,7 +63,7 @@ def build(experiment: experiment_lib.Experiment) -> Built:
   global _last  # pylint: disable=global-statement
   method, task = experiment.method, experiment.task
   names = experiment_lib.option_names(method.hyperparameters)
-  with flags.sentences(f'{method.name}_', names):
+  with flags.usage_errors(f'{method.name}_', names):
     promised = experiment.promised
     hyperparameters = experiment_lib.informed(
         experiment.hyperparameters, task,

@@ -88,7 +88,7 @@ def prepare(
       `resume` is False or it is a different run.
     damaged.DamagedError: If a file of that run is damaged.
   """
-  with flags.sentences():
+  with flags.usage_errors():
     folders.check(folder)
   saved = None
   if os.path.exists(os.path.join(folder, results.CONFIG)):
@@ -163,9 +163,9 @@ def execute(
       checkpoint.
   """
   exported = exports.positions(export, experiment)
-  with flags.sentences():
-    alone = folders.Alone(folder)
-  with alone, _sentences(experiment, folder):
+  with flags.usage_errors():
+    lock = folders.FolderLock(folder)
+  with lock, _sentences(experiment, folder):
     if os.path.exists(os.path.join(folder, results.CONFIG)):
       continuing.reopen(folder, experiment.config)
     if is_finished(folder):
@@ -288,7 +288,7 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
           f' {flag(other)}. Tip: it needs --runtime={needs}.'
       )
   try:
-    with flags.sentences(names=tuple(_RUNTIME_FLAGS)):
+    with flags.usage_errors(names=tuple(_RUNTIME_FLAGS)):
       if name == 'fused':
         # Computations shared by several runs are compiled once (`processes`).
         runtime.use(
@@ -351,7 +351,7 @@ def open_trainer(
     return program.TrainingProgram(
         process, data, states, clock=plan.clock, **options
     )
-  with flags.sentences(names=('delays',)):
+  with flags.usage_errors(names=('delays',)):
     return asynchrony_program.AsynchronousProgram(
         process, data, states, plan.schedule, **options
     )

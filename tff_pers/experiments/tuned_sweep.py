@@ -35,9 +35,9 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
   targets = timing.parse_targets(given.pop('targets', ''))
   extensions, jobs = given.pop('extensions'), given.pop('jobs')
-  with flags.sentences():
+  with flags.usage_errors():
     given = timing.on_one_clock(given, variants)
-  with flags.sentences():
+  with flags.usage_errors():
     grids = grids_lib.parse_grids(given.pop('grid'), variants)
     trials = {
         variant: {

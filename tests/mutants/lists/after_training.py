@@ -197,8 +197,8 @@ FAULTS = (
         'two_writers_of_a_table',
         what='Two processes of `robustness` write to one folder.',
         file='tff_pers/experiments/robustness_table.py',
-        old='    alone = folders.Alone(top)\n',
-        new="    alone = folders.Alone(top + '_lock')\n",
+        old='    lock = folders.FolderLock(top)\n',
+        new="    alone = folders.FolderLock(top + '_lock')\n",
         tests=(_ALONE + 'test_the_second_program_ends_with_a_sentence',),
     ),
     Fault(

@@ -372,7 +372,7 @@ FAULTS = (
         ),
         new='**hyperparameters.budget(),',
         tests=(
-            'tests/algorithms/perm/shuffling_test.py'
+            'tests/algorithms/perm/fixed_mixing_test.py'
             '::test_local_steps_of_a_visit_match_numpy',
         ),
     ),

@@ -22,7 +22,7 @@ from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.composition import own_next
 
 
-def nobody(num_clients: int, dimension: int, dtype: tf.DType) -> Any:
+def empty_table(num_clients: int, dimension: int, dtype: tf.DType) -> Any:
   """Returns the empty table before the first gradient."""
   zeros = tf.zeros([num_clients])
   return collections.OrderedDict(
@@ -74,7 +74,7 @@ def of_round(
 ) -> Any:
   """Returns the table after round t if no gradient was known before."""
   keys, vectors = gradients['keys'], gradients['fingerprints']
-  before = nobody(num_clients, vectors.shape[1], vectors.dtype)
+  before = empty_table(num_clients, vectors.shape[1], vectors.dtype)
   # If all clients take part, rows mostly arrive in order, and then the rows,
   # which are as large as all models, are the table: no copy is needed.
   in_order = tf.logical_and(

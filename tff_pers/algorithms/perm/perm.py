@@ -83,10 +83,10 @@ def build_perm(
   `perm_clusters`.
 
   Server state: `weights` w, `models` the table of the w_i [N, ...], `mixing` A
-  (see `mixing_rows`), `pending` (see `visit_schedule.nothing_pending`), `table`
-  of gradients (see `fingerprints`) at the model `anchor`, `assignment` to
-  models (see `perm_clusters.nobody`), `scale` (kappa) and `lambda_`, with which
-  A was solved (0: not yet). Clients are stateless.
+  (see `mixing_rows`), `pending` (see `visit_schedule.no_pending_visits`),
+  `table` of gradients (see `fingerprints`) at the model `anchor`, `assignment`
+  to models (see `perm_clusters.unassigned`), `scale` (kappa) and `lambda_`,
+  with which A was solved (0: not yet). Clients are stateless.
 
   The step of stage 1, of the warm-up and of the visits is that of `local_step`.
   In (a) of Algorithm 2 clients clip and decay the update of w, but not the G_i

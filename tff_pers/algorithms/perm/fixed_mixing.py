@@ -52,7 +52,7 @@ def build_shuffling(
   local training (once per epoch); all A[i, c] = 1/N drive every model to the
   minimizer of the mean loss. Cost per client and round: one model down and one
   up, as in FedAvg, and a scalar. Server state: `models` the table of the w_i
-  [N, ...], `mixing` A, `pending` (see `visit_schedule.nothing_pending`).
+  [N, ...], `mixing` A, `pending` (see `visit_schedule.no_pending_visits`).
   Clients are stateless.
 
   Args:
@@ -80,7 +80,7 @@ def build_shuffling(
     return collections.OrderedDict(
         models=own_rows.tile(model.initial_weights(seed), num_clients),
         mixing=mixing,
-        pending=visit_schedule.nothing_pending(
+        pending=visit_schedule.no_pending_visits(
             hyperparameters, mixing, full_participation
         ),
     )

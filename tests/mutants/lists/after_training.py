@@ -198,7 +198,7 @@ FAULTS = (
         what='Two processes of `robustness` write to one folder.',
         file='tff_pers/experiments/robustness_table.py',
         old='    lock = folders.FolderLock(top)\n',
-        new="    alone = folders.FolderLock(top + '_lock')\n",
+        new="    lock = folders.FolderLock(top + '_lock')\n",
         tests=(_ALONE + 'test_the_second_program_ends_with_a_sentence',),
     ),
     Fault(

@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests.baselines import rounds
 from tests import problems
 from tests import surrogates
-from tests.baselines import rounds
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import local_update

@@ -258,6 +258,8 @@ def _build_work(base, budgets, assign, hyperparameters, client_weighting):
     return client_work.ClientOutput(
         client_state=client_state,
         update=collections.OrderedDict(
+            # `RouterWeightedFactory` averages each row of a table with weights
+            # of its own; here a row is a base model.
             models=collections.OrderedDict(adaptors=differences, base=()),
             position=tf.constant(1),
         ),

@@ -387,9 +387,11 @@ def _train(
       remark=_rate_check(experiment, folder),
   ) as shown:
     metrics = trainer.run(
+        # The events of the run already say which client trains when.
         trainer.sampler
         if isinstance(trainer, asynchrony_program.AsynchronousProgram)
         else cohort.uniform(task.num_clients, task.clients_per_round),
+        # A run that ended itself before a kill is only evaluated.
         rounds=start if ending.is_over else task.rounds,
         eval_every=task.eval_every, releases=releases, progress=shown,
         is_enough=ending,

@@ -48,6 +48,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     }
   sweep = sweep_lib.of_flags('compare_tuned', given, table, variants)
   names = [name for tried in trials.values() for name in tried.values()]
+  # Each name once and each seed once: other pairs can have no other errors.
   sweep.check([
       *((name, seeds[0]) for name in names),
       *((names[0], seed) for seed in seeds[1:]),

@@ -6,43 +6,13 @@ sees means and sums of these, and the indices of those that were dropped.
 """
 
 import collections
-import contextlib
-from typing import Any, ContextManager, Mapping, Optional
+from typing import Any, Mapping
 
 import numpy as np
 import tensorflow as tf
 
 from tff_pers.core import interception
 from tff_pers import tff
-
-
-class _LeftOut(interception.Change):
-  """See `leaving_out`."""
-
-  def __init__(self, clients: np.ndarray):
-    self._clients = clients
-
-  def is_reported(self, is_reported, data):
-    left_out = tf.gather(tf.constant(self._clients, tf.bool), data['index'])
-    return tf.logical_and(is_reported, tf.logical_not(left_out))
-
-
-def leaving_out(clients: Optional[np.ndarray]) -> ContextManager[None]:
-  """Leaves `clients` out of the training metrics of what is built inside.
-
-  They train like all others; their loss and own metrics have weight 0 in the
-  means of a round. A program builds the method inside, since only the program
-  knows who is Byzantine: no method has to pass the mask on.
-
-      with round_metrics.leaving_out(task.byzantine):
-        process = method.build(task, hyperparameters)
-
-  Args:
-    clients: bool[N], or None: all are reported, and nothing is traced.
-  """
-  if clients is None:
-    return contextlib.nullcontext()
-  return interception.changing(_LeftOut(clients))
 
 
 def payload_bytes(structure: Any) -> tf.Tensor:

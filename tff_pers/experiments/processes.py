@@ -15,7 +15,7 @@ from tff_pers.aggregators import robust
 from tff_pers.client_works import factored_sgd
 from tff_pers.config import hyperparameters as hp
 from tff_pers.core import process as process_lib
-from tff_pers.core import round_metrics
+from tff_pers.core import left_out
 from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 from tff_pers.experiments import experiment as experiment_lib
@@ -96,7 +96,7 @@ def _build(
 ) -> Built:
   """Builds the process; must depend on its arguments only."""
   with factored_sgd.building(largest, allowed=by_rounds) as known:
-    with round_metrics.leaving_out(task.byzantine), _under_attack(
+    with left_out.leaving_out(task.byzantine), _under_attack(
         attack, task, hyperparameters
     ):
       process = method.build(task, hyperparameters)

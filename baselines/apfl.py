@@ -139,8 +139,8 @@ def build_apfl_work(
       # The chain rule: d vbar / d v = alpha.
       personal_gradient = tf.nest.map_structure(lambda g: alpha * g, gradient)
       after = (
-          local.take(shared, shared_gradient, rate),
-          local.take(personal, personal_gradient, rate),
+          local.apply(shared, shared_gradient, rate),
+          local.apply(personal, personal_gradient, rate),
           next_alpha(alpha, alpha_gradient(v, u, gradient), steps, rate),
           steps + 1,
       )

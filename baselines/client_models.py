@@ -139,13 +139,13 @@ def descend(
       hyperparameters, message, hyperparameters.learning_rate
   ), dtype_hint=model.dtype), model.dtype)
 
-  def step(line, batch):
-    loss, gradient = model.loss_and_gradient(line.weights, batch)
-    direction = added(gradient, line.weights)
-    return local.take(line, direction, eta / (1 + eta * implicit)), loss
+  def step(sgd, batch):
+    loss, gradient = model.loss_and_gradient(sgd.weights, batch)
+    direction = added(gradient, sgd.weights)
+    return local.apply(sgd, direction, eta / (1 + eta * implicit)), loss
 
-  line, loss = client_data.fold_batches(
+  sgd, loss = client_data.fold_batches(
       data, step, local.start(theta), seed=client_work.key(message, data),
       reports=True, **hyperparameters.budget(),
   )
-  return line.weights, loss
+  return sgd.weights, loss

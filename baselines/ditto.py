@@ -162,17 +162,17 @@ def _train_personal(model, v, w, data, hyperparameters, *, rate, **options):
   pull, local = hyperparameters.lambda_, local_step.build(hyperparameters)
   local = local.of(model)
 
-  def step(line, batch):
-    loss, gradient = model.loss_and_gradient(line.weights, batch)
+  def step(sgd, batch):
+    loss, gradient = model.loss_and_gradient(sgd.weights, batch)
     # g_i(v; b) + lambda (v - w): the penalty is lambda/2 ||v - w||^2.
-    pulled = local_sgd.pulled(gradient, line.weights, w, pull)
+    pulled = local_sgd.pulled(gradient, sgd.weights, w, pull)
     pulled = local.with_statistics(pulled, gradient)
-    return local.take(line, pulled, rate), loss
+    return local.apply(sgd, pulled, rate), loss
 
-  line, loss = client_data.fold_batches(
+  sgd, loss = client_data.fold_batches(
       data, step, local.start(v), reports=True, **options
   )
-  return line.weights, loss
+  return sgd.weights, loss
 
 
 @methods.register(

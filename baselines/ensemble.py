@@ -16,6 +16,7 @@ import tensorflow as tf
 from baselines import model_table
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
+from tff_pers.client_works import joint_step
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import router_alone
@@ -213,19 +214,20 @@ def build_ensemble_work(
         for name, rate in rates.items()
     }
 
-    def step(lines, batch):
+    def step(states, batch):
       loss, found = gradients(
-          lines['models'].weights, lines['router'].weights, batch
+          states['models'].weights, states['router'].weights, batch
       )
-      lines = local.take_parts(lines, found, rates, undecayed=('router',))
-      return lines, loss
+      return joint_step.apply(
+          local, states, found, rates, undecayed=('router',)
+      ), loss
 
-    lines, loss = client_data.fold_batches(
-        data, step, local.start_parts(parts, rates),
+    states, loss = client_data.fold_batches(
+        data, step, joint_step.start(local, parts, rates),
         seed=client_work.key(message, data), reports=True,
         **hyperparameters.budget(),
     )
-    return lines['models'].weights, lines['router'].weights, loss
+    return states['models'].weights, states['router'].weights, loss
 
   def update(message, client_state, data):
     models, router, loss = train(

@@ -63,19 +63,19 @@ def build_fedasync(
         hyperparameters, message, hyperparameters.learning_rate
     )
 
-    def step(line, batch):
-      loss, gradient = model.loss_and_gradient(line.weights, batch)
+    def step(sgd, batch):
+      loss, gradient = model.loss_and_gradient(sgd.weights, batch)
       if hyperparameters.rho:
         gradient = local_sgd.pulled(
-            gradient, line.weights, received, hyperparameters.rho
+            gradient, sgd.weights, received, hyperparameters.rho
         )
-      return local.take(line, gradient, rate), loss
+      return local.apply(sgd, gradient, rate), loss
 
-    line, loss = client_data.fold_batches(
+    sgd, loss = client_data.fold_batches(
         data, step, local.start(received), seed=client_work.key(message, data),
         reports=True, **hyperparameters.budget(),
     )
-    return line.weights, loss
+    return sgd.weights, loss
 
   def arrive(state, arrived, tau):
     dtype = tf.nest.flatten(state['weights'])[0].dtype

@@ -19,9 +19,9 @@ from tff_pers.composition import builders
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.data import client_data
-from tff_pers.models import batch_norm
 from tff_pers.models import functional
 from tff_pers.models import layers
+from tff_pers.models import moving_statistics
 from tff_pers.models import partition
 
 
@@ -110,7 +110,7 @@ def split(model: functional.FunctionalModel) -> partition.Partition:
   """
   normalizations = {
       weight.layer for weight in layers.describe(model)
-      if weight.kind == batch_norm.KIND
+      if weight.kind == moving_statistics.KIND
   }
   parts = partition.by_predicate(model, lambda w: w.layer in normalizations)
   if not normalizations or all(parts.is_private):

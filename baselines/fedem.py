@@ -21,6 +21,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.models import functional
+from tff_pers.models import loss_functions
 from tff_pers.models import mixtures
 from tff_pers.models import tags
 
@@ -121,7 +122,7 @@ def negative_log_likelihoods(
 ) -> tf.Tensor:
   """Returns l_c(s), [rows, C]; of a sequence the sum over its steps."""
   losses = example_losses.compute(model, models, num_models, data)
-  if model.example_loss is functional.squared_error:
+  if model.example_loss is loss_functions.squared_error:
     # A mean over targets; -log N(y; prediction, I) up to a constant.
     targets = model.y_spec.shape[1:].num_elements()
     losses *= tf.constant(targets / 2, losses.dtype)
@@ -215,8 +216,8 @@ def build_fedem_work(
         hyperparameters, message, hyperparameters.learning_rate
     )
 
-    def step(line, batch):
-      models = line.weights
+    def step(sgd, batch):
+      models = sgd.weights
       # Batches are shuffled, so q must follow its example.
       q = tf.gather(responsibilities, batch.rows)
       with tf.GradientTape() as tape:
@@ -226,9 +227,9 @@ def build_fedem_work(
           loss, models, unconnected_gradients=tf.UnconnectedGradients.ZERO
       )
       gradient = tf.nest.map_structure(tf.convert_to_tensor, gradient)
-      return local.take(line, gradient, rate), loss
+      return local.apply(sgd, gradient, rate), loss
 
-    line, loss = example_losses.fold_rows(
+    sgd, loss = example_losses.fold_rows(
         data, step, local.start(received), seed=client_work.key(message, data),
         reports=True, **hyperparameters.budget(),
     )
@@ -238,7 +239,7 @@ def build_fedem_work(
     return client_work.ClientOutput(
         client_state=collections.OrderedDict(mixing=mixing),
         update=collections.OrderedDict(
-            adaptors=local_sgd.difference(received, line.weights), base=()
+            adaptors=local_sgd.difference(received, sgd.weights), base=()
         ),
         # n_i for every component, whatever pi is: unlike in FLoRAL, the
         # responsibilities already contain pi.

@@ -86,37 +86,37 @@ def build_fjord(
         if parts.widths[k] <= parts.widths[tier]
     ]
 
-    def step(line, batch):
+    def step(sgd, batch):
       drawn = tf.random.stateless_uniform(
           [], random.fold_in(batch.seed, _WIDTH_USE), 0, len(widths), tf.int32
       )
       return tiers_lib.switch(
           [parts.widths[k] for k in widths], drawn,
-          lambda position: take(line, batch, widths[position]),
+          lambda position: take(sgd, batch, widths[position]),
       )
 
-    def take(line, batch, k):
+    def take(sgd, batch, k):
       kept = parts.static(k)
       if hyperparameters.distill:
         taught = distilled(model, parts.tiers[k], kept)
-        loss, gradient = taught.loss_and_gradient(line.weights, batch)
-        return local.take(line, gradient, learning_rate), loss
+        loss, gradient = taught.loss_and_gradient(sgd.weights, batch)
+        return local.apply(sgd, gradient, learning_rate), loss
       # A step of the slice only, so that neither momentum nor weight decay
       # moves the units above it.
-      own = local_step.Line(*_each(line, lambda all_: submodels.extract(
+      own = local_step.SgdState(*_each(sgd, lambda all_: submodels.extract(
           model, all_, kept
       )))
       loss, gradient = parts.tiers[k].loss_and_gradient(own.weights, batch)
-      moved = local.take(own, gradient, learning_rate)
-      return local_step.Line(*(
+      moved = local.apply(own, gradient, learning_rate)
+      return local_step.SgdState(*(
           submodels.replace(model, all_, new, kept) if new else all_
-          for all_, new in zip(line, moved)
+          for all_, new in zip(sgd, moved)
       )), loss
 
-    line, loss = client_data.fold_batches(
+    sgd, loss = client_data.fold_batches(
         data, step, local.start(weights), seed=seed, reports=True, **budget
     )
-    return line.weights, loss
+    return sgd.weights, loss
 
   work = submodel_sgd.build_submodel_sgd(
       parts, assign, hyperparameters, client_weighting, train=train
@@ -157,9 +157,9 @@ def distilled(
   )
 
 
-def _each(line, change):
+def _each(sgd, change):
   """Applies `change` to the weights and, if any, the momentum."""
-  return [change(part) if part else part for part in line]
+  return [change(part) if part else part for part in sgd]
 
 
 def _one_of_each(widths) -> list[int]:

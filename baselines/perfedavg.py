@@ -120,21 +120,21 @@ def build_meta_sgd(
         hyperparameters, message, hyperparameters.learning_rate
     )
 
-    def step(line, batches):
-      loss, d = meta_gradient_of(line.weights, batches)
-      return local.take(line, d, beta), loss
+    def step(sgd, batches):
+      loss, d = meta_gradient_of(sgd.weights, batches)
+      return local.apply(sgd, d, beta), loss
 
     # One key for each of b, b' and, with a Hessian, b'', so that they are drawn
     # independently.
     num_uses = 2 if product is None else 3
-    line, loss = client_data.fold_batch_tuples(
+    sgd, loss = client_data.fold_batch_tuples(
         data, step, local.start(message['weights']),
         seeds=[client_work.key(message, data, use) for use in range(num_uses)],
         reports=True, **hyperparameters.budget(),
     )
     return client_work.ClientOutput(
         client_state=client_state,
-        update=local_sgd.difference(message['weights'], line.weights),
+        update=local_sgd.difference(message['weights'], sgd.weights),
         weight=client_work.client_weight(
             client_weighting, data, hyperparameters.batch_size
         ),

@@ -180,22 +180,22 @@ def local_round(
   rate = local_step.scheduled(hyperparameters, message, eta * lam)
 
   def step(state, batch):
-    line, theta = state
-    u = line.weights
+    sgd, theta = state
+    u = sgd.weights
     # The authors' code starts theta at its previous value.
     theta_0 = theta if hyperparameters.warm_start else u
     theta, loss = prox_steps(model, hyperparameters, theta_0, u, batch)
     # u <- u - eta lam (u - theta); lam is in `rate`.
-    line = local.take(line, local_sgd.difference(u, theta), rate)
-    return (line, theta), loss
+    sgd = local.apply(sgd, local_sgd.difference(u, theta), rate)
+    return (sgd, theta), loss
 
   # theta starts at w: the value of a warm start in the first step.
   w = message['weights']
-  (line, theta), loss = client_data.fold_batches(
+  (sgd, theta), loss = client_data.fold_batches(
       data, step, (local.start(w), w), seed=client_work.key(message, data),
       reports=True, **hyperparameters.budget(),
   )
-  return line.weights, theta, loss
+  return sgd.weights, theta, loss
 
 
 def prox_steps(

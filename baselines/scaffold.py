@@ -145,18 +145,18 @@ def build_scaffold_work(
     correction = local_sgd.difference(c, c_i)
 
     def step(carry, batch):
-      line, num_steps = carry
-      loss, gradient = model.loss_and_gradient(line.weights, batch)
+      sgd, num_steps = carry
+      loss, gradient = model.loss_and_gradient(sgd.weights, batch)
       direction = tf.nest.map_structure(
-          tf.add, local.direction(line.weights, gradient), correction
+          tf.add, local.direction(sgd.weights, gradient), correction
       )
-      return (corrected.take(line, direction, eta), num_steps + 1), loss
+      return (corrected.apply(sgd, direction, eta), num_steps + 1), loss
 
-    (line, num_steps), loss = client_data.fold_batches(
+    (sgd, num_steps), loss = client_data.fold_batches(
         data, step, (corrected.start(x), tf.constant(0)), seed=seed,
         reports=True, **hyperparameters.budget(),
     )
-    y = line.weights
+    y = sgd.weights
     if hyperparameters.option == '1':
       at_x = local_gradient.compute(model, x, data, seed=seed).gradient
       renewed = local.direction(x, at_x)

@@ -81,7 +81,7 @@ def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   output_dir = given.pop('output_dir') or flags.resolve_path('runs/figure1')
   taus, cg_taus = (_numbers(given, name) for name in ('taus', 'cg_taus'))
   names = flags.chosen('tasks', given['tasks'], _TASKS)
-  with flags.sentences(names=['strategy', 'device']):
+  with flags.usage_errors(names=['strategy', 'device']):
     runtime.use(
         'fused', given['device'] or None, strategy=given['strategy']
     )

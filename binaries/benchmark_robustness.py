@@ -24,7 +24,7 @@ from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness as tables
 from tff_pers.experiments import benchmarks
 from tff_pers.experiments import flags
-from tff_pers.experiments import side_by_side
+from tff_pers.experiments import subprocess_pool
 
 _FILE = benchmarks.read_settings(str(
     pathlib.Path(__file__).parent / 'benchmarks/settings/robustness.yaml'
@@ -89,8 +89,8 @@ def _make_tables(
         'binaries.robustness',
         *(f'--{name}={value}' for name, value in asked.items()),
     ]
-  jobs = given['jobs'] or side_by_side.num_cores()
-  codes = side_by_side.run(programs, min(jobs, len(parts)))
+  jobs = given['jobs'] or subprocess_pool.num_cores()
+  codes = subprocess_pool.run(programs, min(jobs, len(parts)))
   for part, code in codes.items():
     if code:
       raise flags.Failure(f'The table {part} ended with exit code {code}.')

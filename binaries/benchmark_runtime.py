@@ -75,7 +75,7 @@ def _benchmark(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   given = {**flags.own_defaults(table), **given}
   names = runtime.workload_names(given['workloads'])
   runtimes = flags.chosen('runtimes', given['runtimes'], cell.RUNTIMES)
-  with flags.sentences(names=['device']):
+  with flags.usage_errors(names=['device']):
     fused.find_devices(given['device'] or None)
   if given['fedjax_python']:
     runtime.check_fedjax(given['fedjax_python'])

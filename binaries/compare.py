@@ -53,7 +53,7 @@ def _compare(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   variants = sweep_lib.parse_variants(given.get('algos', DEFAULT_ALGOS))
   seeds = sweep_lib.parse_seeds(given.get('seeds', '0'))
   targets = timing.parse_targets(given.get('targets', ''))
-  with flags.sentences():
+  with flags.usage_errors():
     given = timing.on_one_clock(given, variants)
   sweep = sweep_lib.of_flags('compare', given, table, variants)
   points = list(itertools.product(variants, seeds))

@@ -13,7 +13,7 @@ from typing import Sequence
 
 from tff_pers.experiments import exports
 from tff_pers.experiments import flags
-from tff_pers.experiments import later_clients
+from tff_pers.experiments import reload_run
 
 SUMMARY = """\
 python -m binaries.evaluate --run=DIR [--data_dir=FILE] [--output_dir=DIR]
@@ -32,7 +32,7 @@ the run's own test data are evaluated again. Writes clients.csv, and with
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.program('evaluate', SUMMARY, flag_table, later_clients.run, argv)
+  return flags.program('evaluate', SUMMARY, flag_table, reload_run.run, argv)
 
 
 def flag_table() -> dict[str, flags.Flag]:

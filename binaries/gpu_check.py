@@ -74,7 +74,7 @@ def _check(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   loads = _chosen('workloads', given, list(workloads.WORKLOADS))
   device = given['device']
   if device != gpu_check.STAND_IN:
-    with flags.sentences(names=['device']):
+    with flags.usage_errors(names=['device']):
       device = fused.find_devices(device)[0][1:].lower()
   output_dir = pathlib.Path(
       given['output_dir'] or flags.resolve_path('runs/gpu_check')

@@ -116,7 +116,7 @@ def _idle_of_fixed(mixing, values, num_rounds: int = 600) -> float:
         pending, mixing, everybody, random.key(0, 0, t), values
     )
 
-  pending = visit_schedule.nothing_pending(values, mixing, True)
+  pending = visit_schedule.no_pending_visits(values, mixing, True)
   for t in tf.range(num_rounds):
     pending = hosted(pending, t)['pending']
   return 1 - float(np.mean(pending['so_far'])) / num_rounds

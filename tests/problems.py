@@ -14,6 +14,7 @@ import tensorflow as tf
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 from tff_pers.models import functional
+from tff_pers.models import loss_functions
 from tff_pers.models import partition
 from tff_pers.models import submodels
 
@@ -157,10 +158,10 @@ def tiny_model(hidden: int = 4) -> functional.FunctionalModel:
   return functional.FunctionalModel(
       init=init,
       predict=predict,
-      example_loss=functional.sparse_categorical_crossentropy,
+      example_loss=loss_functions.sparse_categorical_crossentropy,
       x_spec=tf.TensorSpec([None, 3], tf.float64),
       y_spec=tf.TensorSpec([None], tf.int32),
-      metrics={'accuracy': functional.categorical_accuracy},
+      metrics={'accuracy': loss_functions.categorical_accuracy},
       slim=lambda width, rounding='round': tiny_model(
           submodels.num_kept(hidden, width, rounding)
       ),

@@ -18,7 +18,7 @@ _COMPOSITION = (
 )
 _PERM = (
     'fingerprints perm_client perm_clusters perm_devices perm_hyperparameters'
-    ' perm_lambda perm_mixing perm_new_clients perm_server shuffling'
+    ' perm_lambda perm_mixing perm_new_clients perm_server'
     ' visit_schedule visits'
 )
 _MOVED = {
@@ -53,6 +53,7 @@ _MOVED = {
         ('perm_comparison', 'perm_devices'),
         ('perm_trial', 'perm_lambda'),
         ('visit_hyperparameters', 'visit_schedule'),
+        ('shuffling', 'fixed_mixing'), ('perm.shuffling', 'fixed_mixing'),
     )
 } | {
     'tff_pers.algorithms.mixing_rows': 'tff_pers.numerics.mixing_rows',

@@ -240,7 +240,7 @@ def _perm(workload, model):
   rows = perm_mixing.initial(_setting(n, hyperparameters))
   return step, (
       initial, own_rows.tile(initial, n), rows,
-      visit_schedule.nothing_pending(hyperparameters, rows, True),
+      visit_schedule.no_pending_visits(hyperparameters, rows, True),
   )
 
 

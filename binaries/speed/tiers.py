@@ -11,7 +11,7 @@ from tff_pers.client_works import frobenius_decay
 from tff_pers.client_works import local_sgd
 from tff_pers.core import random
 from tff_pers.data import client_data
-from tff_pers.models import tiers
+from tff_pers.models import tiered_model
 from tff_pers.models import zoo
 
 CLIENTS = 10  # Of a round.
@@ -27,7 +27,7 @@ _SERVER = 'decompose'
 Calls = dict[Any, Callable[[], Any]]
 
 
-def build(name: str) -> tuple[tiers.TieredModel, int, Calls]:
+def build(name: str) -> tuple[tiered_model.TieredModel, int, Calls]:
   """Returns a model of `SETTINGS`, its steps per measurement, and the calls.
 
   The calls take the steps of a tier, by its ratio, or decompose the model; they
@@ -35,7 +35,7 @@ def build(name: str) -> tuple[tiers.TieredModel, int, Calls]:
   """
   shape, ratios, num_steps = SETTINGS[name]
   model = zoo.build(name, tf.TensorSpec([None, *shape], tf.float32), 10)
-  tiered = tiers.TieredModel(model, ratios)
+  tiered = tiered_model.TieredModel(model, ratios)
   server = tf.function(tiered.decompose)
   weights = model.initial_weights(0)
   calls: Calls = {

@@ -12,6 +12,7 @@ from tests import problems
 from tff_pers.aggregators import router
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import tff_client_work
 from tff_pers.data import client_data
 
 _C = 2
@@ -302,7 +303,7 @@ def test_composes_with_tff_learning_templates():
       tff.learning.templates.build_broadcast_process(
           tff.to_type(weights_type)
       ),
-      client_work.as_client_work_process(work, adapted),
+      tff_client_work.as_client_work_process(work, adapted),
       router.RouterWeightedFactory().create(adapted.weights_type, _WEIGHT),
       tff.learning.templates.build_apply_optimizer_finalizer(
           tff.learning.optimizers.build_sgdm(1.0), tff.to_type(weights_type)

@@ -255,10 +255,10 @@ def test_statistics_do_not_count_in_the_norm():
   """Where all of them move far, a short gradient keeps its length."""
   local = local_step.LocalStep(clip_norm=1.0, statistics=(False, True))
   weights = (tf.constant([1.0, 1.0]), tf.constant([5.0]))
-  line = local.take(
+  sgd = local.apply(
       local.start(weights), (tf.constant([0.3, 0.4]), tf.constant([100.0])), 1.0
   )
-  rounds.assert_close(line.weights, (np.array([0.7, 0.6], np.float32), [-95.0]))
+  rounds.assert_close(sgd.weights, (np.array([0.7, 0.6], np.float32), [-95.0]))
 
 
 def test_masks_of_steps_on_axis_1_are_those_of_keras():

@@ -14,6 +14,7 @@ from tff_pers.client_works import held_out
 from tff_pers.client_works import local_aggregation
 from tff_pers.data import client_data
 from tff_pers.models import functional
+from tff_pers.models import loss_functions
 from tff_pers.models import partition
 from tff_pers.models import zoo
 
@@ -185,7 +186,8 @@ def test_last_layers():
   mapping = functional.FunctionalModel(
       init=lambda seed: dict(head=tf.zeros([2, 1]), hidden=tf.zeros([3, 2])),
       predict=lambda w, x, training, seed: x @ w['hidden'] @ w['head'],
-      example_loss=functional.squared_error, x_spec=tf.TensorSpec([None, 3]),
+      example_loss=loss_functions.squared_error,
+      x_spec=tf.TensorSpec([None, 3]),
       y_spec=tf.TensorSpec([None]),
   )
   with pytest.raises(ValueError, match='in which order its layers'):

@@ -12,6 +12,7 @@ from tests import problems
 from tests.baselines import rounds
 from tests.baselines import simulator
 from tff_pers.client_works import client_work
+from tff_pers.client_works import tff_client_work
 from tff_pers.data import client_data
 
 
@@ -176,7 +177,7 @@ def test_works_as_a_client_work_of_tff():
   work = perfedavg.build_meta_sgd(
       model, _hyperparameters(local_steps=2, a=0.3), 'uniform'
   )
-  client_process = client_work.as_client_work_process(work, model)
+  client_process = tff_client_work.as_client_work_process(work, model)
   data = problems.tiny_clients()[3]
   dataset = tf.data.Dataset.from_tensor_slices(
       collections.OrderedDict(data['examples'])

@@ -14,7 +14,7 @@ from binaries import evaluate
 from binaries import predict
 from binaries import train
 from tff_pers.evaluation import results
-from tff_pers.experiments import later_clients
+from tff_pers.experiments import reload_run
 
 _COMMON = (
     '--task=csv', '--csv_categories=one_hot', '--csv_missing=mean',
@@ -81,7 +81,7 @@ def test_evaluation_of_its_own_data_repeats_a_run(folder, tmp_path):
 
 
 def test_exported_models_have_the_results_of_the_run(folder):
-  opened = later_clients.open_run(str(folder / 'run'), '')
+  opened = reload_run.open_run(str(folder / 'run'), '')
   for name, data in zip(opened.names, opened.data.test):
     model = tf.saved_model.load(str(folder / 'run/export' / f'client_{name}'))
     x, y = data['examples']['x'], data['examples']['y']
@@ -276,7 +276,7 @@ def test_who_does_not_adapt_is_tested_on_all_rows(
     adapts, folder, tmp_path, capsys
 ):
   data = _table(tmp_path / 'next.csv', ['ann', 'zoe'], 10)
-  opened = later_clients.open_run(str(folder / 'run'), data)
+  opened = reload_run.open_run(str(folder / 'run'), data)
 
   class Trainer:
 
@@ -284,7 +284,7 @@ def test_who_does_not_adapt_is_tested_on_all_rows(
       [client] = data.train
       return [[np.float32(adapts and client['examples']['y'].max())]]
 
-  found = later_clients.testing_on_all(opened, Trainer()).data
+  found = reload_run.testing_on_all(opened, Trainer()).data
   sizes = lambda part: [int(client['num_examples']) for client in part]
   assert sizes(found.train) == [32, 8 if adapts else 0]
   assert sizes(found.test) == [10, 2 if adapts else 10]

@@ -7,7 +7,7 @@ import pytest
 from binaries import benchmark_robustness
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness as tables
-from tff_pers.experiments import side_by_side
+from tff_pers.experiments import subprocess_pool
 
 
 def _benchmark(folder, *argv):
@@ -49,7 +49,7 @@ def _handed(monkeypatch):
     for program in programs.values():
       make_table(*program)
     return {name: 0 for name in programs}
-  monkeypatch.setattr(side_by_side, 'run', run)
+  monkeypatch.setattr(subprocess_pool, 'run', run)
   return handed
 
 
@@ -106,7 +106,7 @@ def test_bad_flags_are_one_sentence(argv, sentence, tmp_path, capsys, handed):
 
 def test_a_table_that_fails_ends_it(tmp_path, monkeypatch, capsys):
   monkeypatch.setattr(
-      side_by_side, 'run', lambda programs, jobs: dict.fromkeys(programs, 2)
+      subprocess_pool, 'run', lambda programs, jobs: dict.fromkeys(programs, 2)
   )
   assert _benchmark(tmp_path, '--parts=control') == 1
   assert 'The table control ended with exit code 2' in capsys.readouterr().err

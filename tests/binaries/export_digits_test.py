@@ -9,8 +9,8 @@ import tensorflow as tf
 from binaries import train
 from tff_pers.config import methods
 from tff_pers.evaluation import results
-from tff_pers.experiments import later_clients
 from tff_pers.experiments import processes
+from tff_pers.experiments import reload_run
 
 
 @pytest.mark.slow
@@ -25,7 +25,7 @@ def test_reloaded_models_have_the_results_of_the_run(algo, tmp_path):
   ]) == 0
   with open(run / results.CLIENTS, newline='', encoding='utf-8') as file:
     written = {row['client']: row for row in csv.DictReader(file)}
-  opened = later_clients.open_run(str(run), '')
+  opened = reload_run.open_run(str(run), '')
   model = processes.build(opened.experiment).process.deployed
   for client in ('0', '3'):
     examples = opened.data.test[opened.names.index(client)]['examples']

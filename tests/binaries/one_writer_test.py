@@ -17,22 +17,22 @@ from tff_pers.experiments import folders
 
 def test_a_folder_is_held_once_and_let_go(tmp_path):
   path = str(tmp_path / 'a' / 'b')
-  with folders.Alone(path):
+  with folders.FolderLock(path):
     with pytest.raises(ValueError, match=f'found one writing to {path}. Tip'):
-      folders.Alone(path)
+      folders.FolderLock(path)
     (tmp_path / 'a' / 'b' / 'results').write_text('1')
-  with folders.Alone(path):
+  with folders.FolderLock(path):
     pass
   assert os.path.exists(path + '/results')
 
 
 def test_an_empty_folder_that_was_made_is_taken_away(tmp_path):
   (tmp_path / 'mine').mkdir()
-  with pytest.raises(ZeroDivisionError), folders.Alone(
+  with pytest.raises(ZeroDivisionError), folders.FolderLock(
       str(tmp_path / 'mine' / 'a' / 'b')
   ):
     _ = 1 / 0
-  with folders.Alone(str(tmp_path / 'mine')):
+  with folders.FolderLock(str(tmp_path / 'mine')):
     pass
   assert os.listdir(tmp_path) == ['mine'] and not os.listdir(tmp_path / 'mine')
 
@@ -42,15 +42,15 @@ def test_a_killed_process_lets_go(tmp_path):
       [
           sys.executable, '-c',
           'import sys, time; from tff_pers.experiments import folders\n'
-          f'with folders.Alone({str(tmp_path)!r}):\n'
+          f'with folders.FolderLock({str(tmp_path)!r}):\n'
           '  print(1, flush=True); time.sleep(60)',
       ], stdout=subprocess.PIPE,
   ) as other:
     other.stdout.readline()
     with pytest.raises(ValueError, match='no other process'):
-      folders.Alone(str(tmp_path))
+      folders.FolderLock(str(tmp_path))
     other.kill()
-  with folders.Alone(str(tmp_path)):
+  with folders.FolderLock(str(tmp_path)):
     pass
 
 

@@ -9,6 +9,7 @@ import tensorflow_federated as tff
 
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.client_works import tff_client_work
 from tff_pers.config import hyperparameters as hp
 from tff_pers.core import random
 from tff_pers.data import client_data
@@ -148,7 +149,7 @@ def _learning(work):
   return tff.learning.templates.compose_learning_process(
       initial_weights,
       tff.learning.templates.build_broadcast_process(weights_type),
-      client_work.as_client_work_process(work, MODEL, seed=5),
+      tff_client_work.as_client_work_process(work, MODEL, seed=5),
       tff.aggregators.MeanFactory().create(
           MODEL.weights_type, tff.TensorType(np.float32)
       ),
@@ -242,6 +243,6 @@ def test_a_work_that_tffs_client_work_cannot_hold_says_so():
     return data['num_examples']
 
   with pytest.raises(TypeError, match='must need nothing but.*Dataset'):
-    client_work.as_client_work_process(
+    tff_client_work.as_client_work_process(
         client_work.ClientWork(on_dense_data), MODEL
     )

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests import problems
+from tff_pers.client_works import joint_step
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.config import hyperparameters as hp
@@ -19,17 +20,17 @@ def _tensor(*values):
 
 def _descend(step, gradient, start, rate, num_steps):
   """Returns w after `num_steps` steps with `gradient(w)`."""
-  line = step.start(start)
+  sgd = step.start(start)
   for _ in range(num_steps):
-    line = step.take(line, gradient(line.weights), rate)
-  return line.weights.numpy()
+    sgd = step.apply(sgd, gradient(sgd.weights), rate)
+  return sgd.weights.numpy()
 
 
 def test_without_arguments_it_is_gradient_descent_bit_for_bit():
   w, g = tf.random.normal([7], seed=1), tf.random.normal([7], seed=2)
-  line = local_step.PLAIN.take(local_step.PLAIN.start(w), g, 0.3)
-  np.testing.assert_array_equal(line.weights, w - 0.3 * g)
-  assert line.momentum == ()
+  sgd = local_step.PLAIN.apply(local_step.PLAIN.start(w), g, 0.3)
+  np.testing.assert_array_equal(sgd.weights, w - 0.3 * g)
+  assert sgd.momentum == ()
 
 
 @pytest.mark.parametrize('momentum', [0.5, 0.9])
@@ -94,16 +95,17 @@ def _parts(**rates):
 
 def _joint(step, num_steps=1, unclipped=(), **rates):
   parts, gradients, rates = _parts(**rates)
-  lines = step.start_parts(parts, rates)
+  states = joint_step.start(step, parts, rates)
   for _ in range(num_steps):
-    lines = step.take_parts(
-        lines, gradients, rates, undecayed=('router',), unclipped=unclipped
+    states = joint_step.apply(
+        step, states, gradients, rates, undecayed=('router',),
+        unclipped=unclipped,
     )
   moved = {
-      name: float(parts[name][0] - line.weights[0])
-      for name, line in lines.items()
+      name: float(parts[name][0] - sgd.weights[0])
+      for name, sgd in states.items()
   }
-  return moved, lines
+  return moved, states
 
 
 def test_parts_share_one_norm_and_have_their_own_rates():
@@ -119,12 +121,12 @@ def test_an_unclipped_part_keeps_its_length_and_does_not_count():
 
 def test_a_frozen_part_has_no_gradient_no_momentum_and_no_decay():
   step = local_step.LocalStep(0.9, weight_decay=1.0, clip_norm=1.0)
-  moved, lines = _joint(step, num_steps=3, router=0.0, adaptors=0.0)
+  moved, states = _joint(step, num_steps=3, router=0.0, adaptors=0.0)
   assert moved['router'] == moved['adaptors'] == 0.0
-  assert lines['router'].momentum == lines['adaptors'].momentum == ()
+  assert states['router'].momentum == states['adaptors'].momentum == ()
   # The base alone has the norm 4.
   np.testing.assert_allclose(
-      lines['base'].weights, _descend(
+      states['base'].weights, _descend(
           step, lambda w: _tensor(4.0), _tensor(2.0), 1.0, 3
       )
   )

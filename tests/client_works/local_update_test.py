@@ -8,13 +8,13 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests.baselines import rounds
 from tests import problems
 from tests import surrogates
-from tests.baselines import rounds
-from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import local_update
+from tff_pers.client_works import tff_client_work
 from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -303,7 +303,7 @@ def test_composes_with_a_server_optimizer_and_an_aggregator_of_tff():
   learning = tff.learning.templates.compose_learning_process(
       initial_weights,
       tff.learning.templates.build_broadcast_process(model_type),
-      client_work.as_client_work_process(work, problem.model),
+      tff_client_work.as_client_work_process(work, problem.model),
       tff.aggregators.clipping_factory(
           1.0, tff.aggregators.MeanFactory()
       ).create(weights_type, tff.TensorType(np.float32)),

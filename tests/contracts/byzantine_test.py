@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tff_pers.config import methods
-from tff_pers.core import round_metrics
+from tff_pers.core import left_out
 from tff_pers.runtime import native
 from tff_pers.testing import registry_contract
 from tff_pers.testing import tiny
@@ -34,11 +34,11 @@ def test_training_loss_is_that_of_the_honest_clients(name):
 
 def test_who_is_left_out_ends_with_the_scope():
   with pytest.raises(KeyError):
-    with round_metrics.leaving_out(BYZANTINE):
+    with left_out.leaving_out(BYZANTINE):
       raise KeyError
   task = tiny.task()
   after = tiny.build('fedavg', task)
-  with round_metrics.leaving_out(None):
+  with left_out.leaving_out(None):
     inside = tiny.build('fedavg', task)
   losses = [
       float(registry_contract.first_round(process, task.train)['metrics']['train_loss'])

@@ -86,14 +86,6 @@ def test_raises_on_unknown_client():
     sources.from_client_data(_client_data(), _to_pair, client_ids=['zoe'])
 
 
-def test_arrays_become_dense_by_partition():
-  x, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
-  first, second = sources.from_partition(x, y, 'one_class', 2, seed=0)
-  np.testing.assert_array_equal(first['examples']['x'], x[::2])
-  np.testing.assert_array_equal(second['examples']['y'], [1, 1, 1])
-  assert second['index'] == 1
-
-
 def _fake_tfds(monkeypatch, load):
   module = types.ModuleType('tensorflow_datasets')
   module.load = load

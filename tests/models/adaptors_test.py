@@ -12,6 +12,7 @@ from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
 from tff_pers.models import functional
+from tff_pers.models import loss_functions
 from tff_pers.models import zoo
 
 C = 3
@@ -47,7 +48,7 @@ def _all_kinds() -> functional.FunctionalModel:
     return gain * (tf.matmul(tf.reshape(x, [-1, 12]), dense) + bias)
 
   return functional.FunctionalModel(
-      init, predict, functional.sparse_categorical_crossentropy,
+      init, predict, loss_functions.sparse_categorical_crossentropy,
       x_spec=tf.TensorSpec([None, 6], tf.int32),
       y_spec=tf.TensorSpec([None], tf.int32), name='all_kinds',
       layers=tuple(functional.LayerWeight(*kind) for kind in kinds),

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tff_pers.models import augmented
 from tff_pers.models import functional
+from tff_pers.models import loss_functions
 from tff_pers.models import zoo
 
 _SPEC = tf.TensorSpec([None, 6, 8, 2], tf.float32)
@@ -17,7 +18,7 @@ def _identity(x_spec=_SPEC):
   return functional.FunctionalModel(
       init=lambda seed: (tf.zeros([1]),),
       predict=lambda weights, x, training, seed: x,
-      example_loss=functional.squared_error,
+      example_loss=loss_functions.squared_error,
       x_spec=x_spec, y_spec=tf.TensorSpec([None], tf.float32),
       slim=lambda width, rounding='round': _identity(x_spec),
   )

@@ -9,7 +9,7 @@ import tensorflow_federated as tff
 
 from tff_pers.core import random
 from tff_pers.data import client_data
-from tff_pers.models import functional
+from tff_pers.models import loss_functions
 from tff_pers.models import tff_models
 from tff_pers.models import zoo
 
@@ -52,7 +52,7 @@ def test_from_tff_computes_the_same():
   np.testing.assert_array_equal(weights[0], KERNEL)
   logits = model.predict(weights, x, True, random.key(0))
   np.testing.assert_allclose(logits, x @ KERNEL + [0, 3], rtol=1e-6)
-  expected = functional.sparse_categorical_crossentropy(y, logits)
+  expected = loss_functions.sparse_categorical_crossentropy(y, logits)
   np.testing.assert_allclose(
       model.example_loss(y, logits), expected, rtol=1e-5
   )

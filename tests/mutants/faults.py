@@ -14,11 +14,11 @@ of the family. It is plain data:
         Fault(
             'transposed_weights',  # Unique within the family.
             what='The mixing weight is that of the host for the owner.',
-            file='tff_pers/algorithms/perm/shuffling.py',
+            file='tff_pers/algorithms/perm/fixed_mixing.py',
             old='return mixing[owner, host]',
             new='return mixing[host, owner]',
             tests=(
-                'tests/algorithms/perm/shuffling_test.py'
+                'tests/algorithms/perm/fixed_mixing_test.py'
                 '::test_owner_row_scales_at_the_host',
             ),
         ),

@@ -42,14 +42,14 @@ def train(
   local = local.of(model)
 
   def train_dense(weights, data, *, learning_rate, seed):
-    def step(line, batch):
-      loss, gradient = model.loss_and_gradient(line.weights, batch)
-      return local.take(line, gradient, learning_rate), loss
+    def step(sgd, batch):
+      loss, gradient = model.loss_and_gradient(sgd.weights, batch)
+      return local.apply(sgd, gradient, learning_rate), loss
 
-    line, loss = client_data.fold_batches(
+    sgd, loss = client_data.fold_batches(
         data, step, local.start(weights), seed=seed, reports=True, **budget
     )
-    return line.weights, loss
+    return sgd.weights, loss
 
   trained = interception.changed(
       'local_sgd', train_dense, model, local, budget

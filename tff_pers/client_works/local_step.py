@@ -22,18 +22,16 @@ Decoupled Weight Decay Regularization (L2 against decoupled).
     Loshchilov, Hutter. ICLR 2019.
 """
 
-import collections
 import dataclasses
 import math
-import types
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple
 
 import tensorflow as tf
 
 from tff_pers.models import functional
 
 
-class Line(NamedTuple):
+class SgdState(NamedTuple):
   """State of SGD; a method may train several such states at once.
 
   Attributes:
@@ -65,37 +63,40 @@ class LocalStep:
     """Returns the step for weights of `model`, which may have statistics."""
     return dataclasses.replace(self, statistics=model.statistics)
 
-  def start(self, weights: Any) -> Line:
+  def start(self, weights: Any) -> SgdState:
     """Returns the state at the start of a client's work."""
     if not self.momentum:
-      return Line(weights, ())
-    return Line(weights, tf.nest.map_structure(tf.zeros_like, weights))
+      return SgdState(weights, ())
+    return SgdState(weights, tf.nest.map_structure(tf.zeros_like, weights))
 
-  def take(self, line: Line, gradient: Any, learning_rate: Any) -> Line:
+  def apply(self, sgd: SgdState, gradient: Any, learning_rate: Any) -> SgdState:
     """Returns the state after a step.
 
     Args:
-      line: State at whose weights the gradient was taken.
+      sgd: State at whose weights the gradient was taken.
       gradient: A structure like the weights.
       learning_rate: eta(t), a float or a scalar tensor.
     """
-    direction, momentum = self.along(line, gradient)
-    return Line(self.moved(line.weights, direction, learning_rate), momentum)
+    direction, momentum = self.direction_and_momentum(sgd, gradient)
+    weights = self.moved(sgd.weights, direction, learning_rate)
+    return SgdState(weights, momentum)
 
   def moved(self, weights: Any, direction: Any, learning_rate: Any) -> Any:
     """Returns w - eta d; statistics move by d for every eta."""
     return descend(weights, direction, learning_rate, self.statistics)
 
-  def along(self, line: Line, gradient: Any) -> tuple[Any, Any]:
+  def direction_and_momentum(
+      self, sgd: SgdState, gradient: Any
+  ) -> tuple[Any, Any]:
     """Returns (the change of a step of size 1, the momentum after it)."""
-    direction = self.direction(line.weights, gradient)
+    direction = self.direction(sgd.weights, gradient)
     if not self.momentum:
       return direction, ()
     # m <- momentum m + d. Without dampening, a constant d leads to steps of
     # eta d / (1 - momentum).
     momentum = tf.nest.map_structure(
         lambda m, d: tf.constant(self.momentum, d.dtype) * m + d,
-        line.momentum, direction,
+        sgd.momentum, direction,
     )
     return self.with_statistics(momentum, direction), momentum
 
@@ -119,66 +120,6 @@ class LocalStep:
         lambda g, w: g + tf.constant(self.weight_decay, g.dtype) * w,
         gradient, weights,
     )
-
-  def start_parts(
-      self, parts: Mapping[str, Any], rates: Mapping[str, Any]
-  ) -> dict[str, Line]:
-    """Returns the states of parts that are trained jointly, by name.
-
-    Args:
-      parts: Weights by name.
-      rates: Step sizes by name; a part whose rate is the number 0 is frozen.
-    """
-    return collections.OrderedDict(
-        (name, self.start(part) if moves(rates[name]) else Line(part, ()))
-        for name, part in parts.items()
-    )
-
-  def take_parts(
-      self,
-      lines: Mapping[str, Line],
-      gradients: Mapping[str, Any],
-      rates: Mapping[str, Any],
-      undecayed: Sequence[str] = (),
-      unclipped: Sequence[str] = (),
-      statistics: Mapping[str, tuple[bool, ...]] = types.MappingProxyType({}),
-  ) -> dict[str, Line]:
-    """Returns the states after a joint step: one norm, a rate for each part.
-
-    A frozen part has no gradient (and does not count in the norm), no momentum
-    and no weight decay.
-
-    Args:
-      lines: See `start_parts`.
-      gradients: By name, each like its part; all taken at the same point.
-      rates: See `start_parts`.
-      undecayed: Parts that are not weights of a model and do not decay.
-      unclipped: Parts whose directions have no scale: they are not clipped
-        and do not count in the norm.
-      statistics: For parts with moving statistics, which leaves are statistics.
-    """
-    moving = [name for name in lines if moves(rates[name])]
-    # Frozen parts are removed before the norm is taken, because their gradients
-    # would shorten the steps of the others.
-    gradients = {name: gradients[name] for name in moving}
-    if self.clip_norm:
-      clipped = {n: g for n, g in gradients.items() if n not in unclipped}
-      masks = {
-          n: statistics.get(n) or tf.nest.map_structure(lambda _: False, g)
-          for n, g in clipped.items()
-      }
-      gradients.update(
-          clip(clipped, self.clip_norm, tuple(tf.nest.flatten(masks)))
-      )
-    after = collections.OrderedDict(lines)
-    for name in moving:
-      # Without clip_norm, because the joint norm has been clipped above.
-      step = LocalStep(
-          self.momentum, 0.0 if name in undecayed else self.weight_decay,
-          statistics=statistics.get(name, ()),
-      )
-      after[name] = step.take(lines[name], gradients[name], rates[name])
-    return after
 
 
 PLAIN = LocalStep()

@@ -84,25 +84,25 @@ def walk(
     return tf.gather(tf.constant(theta, tf.float64), k)
 
   def step(carry, batch):
-    line, total, k = carry
-    loss, gradient = model.loss_and_gradient(line.weights, batch)
+    sgd, total, k = carry
+    loss, gradient = model.loss_and_gradient(sgd.weights, batch)
     if alpha:
       # g_k <- g_k + alpha (x_k - x)
-      pulled = local_sgd.pulled(gradient, line.weights, x, alpha)
+      pulled = local_sgd.pulled(gradient, sgd.weights, x, alpha)
       gradient = local.with_statistics(pulled, gradient)
-    direction, momentum = local.along(line, gradient)
+    direction, momentum = local.direction_and_momentum(sgd, gradient)
     total = _add(total, direction, None if theta is None else theta_at(k))
-    weights = line.weights
+    weights = sgd.weights
     if local_step.moves(gamma):  # With gamma = 0, all gradients are at x.
       weights = local.moved(weights, direction, gamma)
-    return (local_step.Line(weights, momentum), total, k + 1), loss
+    return (local_step.SgdState(weights, momentum), total, k + 1), loss
 
   nothing = tf.nest.map_structure(tf.zeros_like, x)
-  (line, total, _), loss = client_data.fold_batches(
+  (sgd, total, _), loss = client_data.fold_batches(
       data, step, (local.start(x), nothing, tf.constant(0)), seed=seed,
       reports=True, **budget,
   )
-  return Path(total, line.weights, loss)
+  return Path(total, sgd.weights, loss)
 
 
 def _add(total, direction, weight):

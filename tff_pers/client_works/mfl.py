@@ -13,6 +13,7 @@ from typing import Any, Mapping
 
 import tensorflow as tf
 
+from tff_pers.client_works import joint_step
 from tff_pers.client_works import local_step
 from tff_pers.client_works import router_alone
 from tff_pers.client_works import router_training
@@ -54,8 +55,8 @@ def train(
 
   rate = rates._asdict()
 
-  def step(lines, batch):
-    w = router_training.model_weights(lines)
+  def step(states, batch):
+    w = router_training.model_weights(states)
     # Persistent, because two gradients are taken from it.
     with tf.GradientTape(persistent=True) as tape:
       tape.watch(w)
@@ -78,13 +79,13 @@ def train(
         adaptors=g_adaptors,
         base=tf.nest.map_structure(tf.convert_to_tensor, g_base),
     )
-    return local.take_parts(lines, found, rate), loss
+    return joint_step.apply(local, states, found, rate), loss
 
-  lines, loss = client_data.fold_batches(
-      data, step, local.start_parts(weights, rate), seed=seed, reports=True,
-      **budget,
+  states, loss = client_data.fold_batches(
+      data, step, joint_step.start(local, weights, rate), seed=seed,
+      reports=True, **budget,
   )
-  return router_training.model_weights(lines), loss
+  return router_training.model_weights(states), loss
 
 
 def exponential_router(

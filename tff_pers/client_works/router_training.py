@@ -14,6 +14,7 @@ from typing import Any, Callable, Mapping, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from tff_pers.client_works import joint_step
 from tff_pers.client_works import local_step
 from tff_pers.core import random
 from tff_pers.data import client_data
@@ -193,8 +194,8 @@ def train(
   rate = rates._asdict()
   unclipped = ('router',) if router_step == 'scale_free' else ()
 
-  def step(lines, batch):
-    theta, w = lines['router'].weights, model_weights(lines)
+  def step(states, batch):
+    theta, w = states['router'].weights, model_weights(states)
     loss, g_theta, g = gradients(adapted, theta, w, batch, mix)
     if router_step == 'scale_free':
       # The weights of this forward pass, including noise.
@@ -209,21 +210,20 @@ def train(
     # A joint step, not alternating ones: theta, u and a_c move from the same
     # point (Algorithm 1).
     found = dict(adaptors=g_adaptors, base=g['base'], router=g_theta)
-    lines = local.take_parts(
-        lines, found, rate, undecayed=('router',), unclipped=unclipped
-    )
-    return lines, loss
+    return joint_step.apply(
+        local, states, found, rate, undecayed=('router',), unclipped=unclipped
+    ), loss
 
   parts = collections.OrderedDict(weights, router=router)
-  lines, loss = client_data.fold_batches(
-      data, step, local.start_parts(parts, rate), seed=seed, reports=True,
-      **budget,
+  states, loss = client_data.fold_batches(
+      data, step, joint_step.start(local, parts, rate), seed=seed,
+      reports=True, **budget,
   )
-  return lines['router'].weights, model_weights(lines), loss
+  return states['router'].weights, model_weights(states), loss
 
 
-def model_weights(lines: Mapping[str, Any]) -> Mapping[str, Any]:
+def model_weights(states: Mapping[str, Any]) -> Mapping[str, Any]:
   """Returns <adaptors, base> of the training states."""
   return collections.OrderedDict(
-      (part, lines[part].weights) for part in ('adaptors', 'base')
+      (part, states[part].weights) for part in ('adaptors', 'base')
   )

@@ -13,6 +13,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional
 import tensorflow as tf
 
 from tff_pers.client_works import client_work
+from tff_pers.client_works import joint_step
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.data import client_data
@@ -66,21 +67,21 @@ def train_jointly(
   rate = rates._asdict()
   statistics = dict(zip(rate, parts.statistics))
 
-  def step(lines, batch):
-    weights = parts.merge(lines['theta'].weights, lines['own'].weights)
+  def step(states, batch):
+    weights = parts.merge(states['theta'].weights, states['own'].weights)
     loss, gradient = parts.model.loss_and_gradient(weights, batch)
     gradients = dict(zip(rate, parts.split(gradient)))
-    return local.take_parts(
-        lines, gradients, rate, statistics=statistics
+    return joint_step.apply(
+        local, states, gradients, rate, statistics=statistics
     ), loss
 
-  lines = local.start_parts(
-      collections.OrderedDict(theta=theta, own=own), rate
+  states = joint_step.start(
+      local, collections.OrderedDict(theta=theta, own=own), rate
   )
-  lines, loss = client_data.fold_batches(
-      data, step, lines, seed=seed, reports=True, **budget
+  states, loss = client_data.fold_batches(
+      data, step, states, seed=seed, reports=True, **budget
   )
-  return lines['theta'].weights, lines['own'].weights, loss
+  return states['theta'].weights, states['own'].weights, loss
 
 
 def train_alternately(
@@ -104,19 +105,19 @@ def train_alternately(
     **budget: See `fold_batches`.
   """
 
-  def step(lines, batch):
-    shared, own = lines
+  def step(states, batch):
+    shared, own = states
     losses = []
     if any(parts.is_private):
       model = parts.private_model(shared.weights)
       loss, gradient = model.loss_and_gradient(own.weights, batch)
-      own = local.of(model).take(own, gradient, rates.own)
+      own = local.of(model).apply(own, gradient, rates.own)
       losses.append(loss)
     if not all(parts.is_private):
       # A separate tape, so that w is a constant here.
       model = parts.global_model(own.weights)
       loss, gradient = model.loss_and_gradient(shared.weights, batch)
-      shared = local.of(model).take(shared, gradient, rates.theta)
+      shared = local.of(model).apply(shared, gradient, rates.theta)
       losses.append(loss)
     return (shared, own), losses[0]
 

@@ -40,8 +40,8 @@ _Builder = TypeVar('_Builder', bound=Callable[..., Any])
 def takes_statistics(how: str) -> Callable[[_Builder], _Builder]:
   """Marks a builder, below `checked`, whose method handles batch normalization.
 
-  Moving statistics (`models.batch_norm`) must not be updated as weights are, so
-  all other builders refuse a model that has some.
+  Moving statistics (`models.moving_statistics`) must not be updated as weights
+  are, so all other builders refuse a model that has some.
 
   Args:
     how: 'averaged': the server takes their mean; 'private': the method takes

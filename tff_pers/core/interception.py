@@ -49,7 +49,7 @@ class Change:
     return work
 
   def is_reported(self, is_reported: Any, data: Any) -> Any:
-    """Returns whether a client counts in metrics (`round_metrics`)."""
+    """Returns whether a client counts in metrics (`left_out`)."""
     del data  # Unused.
     return is_reported
 

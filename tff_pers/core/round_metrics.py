@@ -6,43 +6,13 @@ sees means and sums of these, and the indices of those that were dropped.
 """
 
 import collections
-import contextlib
-from typing import Any, ContextManager, Mapping, Optional
+from typing import Any, Mapping
 
 import numpy as np
 import tensorflow as tf
 
 from tff_pers.core import interception
 from tff_pers import tff
-
-
-class _LeftOut(interception.Change):
-  """See `leaving_out`."""
-
-  def __init__(self, clients: np.ndarray):
-    self._clients = clients
-
-  def is_reported(self, is_reported, data):
-    left_out = tf.gather(tf.constant(self._clients, tf.bool), data['index'])
-    return tf.logical_and(is_reported, tf.logical_not(left_out))
-
-
-def leaving_out(clients: Optional[np.ndarray]) -> ContextManager[None]:
-  """Leaves `clients` out of the training metrics of what is built inside.
-
-  They train like all others; their loss and own metrics have weight 0 in the
-  means of a round. A program builds the method inside, since only the program
-  knows who is Byzantine: no method has to pass the mask on.
-
-      with round_metrics.leaving_out(task.byzantine):
-        process = method.build(task, hyperparameters)
-
-  Args:
-    clients: bool[N], or None: all are reported, and nothing is traced.
-  """
-  if clients is None:
-    return contextlib.nullcontext()
-  return interception.changing(_LeftOut(clients))
 
 
 def payload_bytes(structure: Any) -> tf.Tensor:
@@ -118,28 +88,6 @@ def client_metrics(
       # The index if the client was dropped, else -1. The shape is fixed, since
       # clients of different shapes could not be vectorized.
       non_finite=tf.where(finite, -1, data['index'])[None],
-  )
-
-
-def of_reports(data: Mapping[str, Any], reports: Any) -> Any:
-  """Returns `client_metrics` of a client with several reports in a round.
-
-  Args:
-    data: Dense client data.
-    reports: One after another, each `<loss, weight, finite, bytes_down,
-      bytes_up>`; the losses are averaged by their weights.
-  """
-  total = lambda name: sum(report[name] for report in reports)
-  # A loss of weight 0 may be NaN.
-  loss = sum(
-      tf.math.multiply_no_nan(report['loss'], report['weight'])
-      for report in reports
-  )
-  return client_metrics(
-      data, tf.math.divide_no_nan(loss, total('weight')),
-      tf.reduce_all([report['finite'] for report in reports]),
-      bytes_down=total('bytes_down'), bytes_up=total('bytes_up'),
-      weight=total('weight'),
   )
 
 

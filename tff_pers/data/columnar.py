@@ -14,9 +14,9 @@ import pyarrow as pa
 from tff_pers.data import arrow_files
 from tff_pers.data import cells
 from tff_pers.data import client_names
+from tff_pers.data import column_builders
 from tff_pers.data import errors
 from tff_pers.data import features
-from tff_pers.data import growing
 from tff_pers.data import readings
 from tff_pers.data import tables
 
@@ -87,15 +87,17 @@ class _Rows:
         made for column in columns for made in reading.outputs(column)
     ]
     self._offsets = dict(reading.offsets)
-    self._x = growing.Growing(np.float32, file.num_rows, len(self._names))
-    self._y: Union[growing.Names, growing.Targets, None] = None
+    self._x = column_builders.GrowableArray(
+        np.float32, file.num_rows, len(self._names)
+    )
+    self._y: Union[column_builders.Names, column_builders.Targets, None] = None
     self._codes = {
-        name: growing.Codes(file.num_rows)
+        name: column_builders.Codes(file.num_rows)
         for name in tables.OPTIONAL if name in self._at
     }
-    self._codes['client'] = growing.Codes(file.num_rows)
+    self._codes['client'] = column_builders.Codes(file.num_rows)
     self._categories = {
-        name: growing.Known() for name in columns if name in texts
+        name: column_builders.Known() for name in columns if name in texts
     }
 
   def add(self, batch: Sequence[pa.Array]) -> set[str]:
@@ -198,7 +200,7 @@ class _Rows:
     codes, names = tables.sorted_names(client.codes, client.distinct)
     y: np.ndarray = np.zeros(len(codes), np.int64)
     classes = spelling = None
-    if isinstance(self._y, growing.Names):
+    if isinstance(self._y, column_builders.Names):
       y, classes = self._y.result()
     elif self._y is not None:
       y, spelling = self._y.result()
@@ -271,7 +273,7 @@ class _Rows:
     row = self._codes['client'].find('')
     if row is not None:
       # The rest of the file too, so that the number is that of all such rows.
-      every = growing.Codes(self._file.num_rows)
+      every = column_builders.Codes(self._file.num_rows)
       for batch in self._file.batches():
         every.add(self._texts(batch, 'client'))
       count = np.count_nonzero(every.codes == every.distinct.index(''))
@@ -285,7 +287,9 @@ class _Rows:
   def _add_y(self, column: pa.Array, start: int) -> None:
     """Adds y: numbers or class names, as its first rows decide."""
     self._check_type('y', column)
-    y = self._y or growing.labels_or_targets(column, self._file.num_rows)
+    y = self._y or column_builders.labels_or_targets(
+        column, self._file.num_rows
+    )
     self._y = y
     bad = y.add(column)
     if bad is not None:

@@ -7,22 +7,12 @@ import tensorflow as tf
 
 from tff_pers.data import client_data as cd
 from tff_pers.data import errors
-from tff_pers.data import partition as partition_lib
 from tff_pers import tff
 
 
 def from_arrays(parts: Sequence[tuple[Any, Any]]) -> list[Any]:
   """Returns (x, y) of every client as dense client data, in order."""
   return [cd.dense(index, x, y) for index, (x, y) in enumerate(parts)]
-
-
-def from_partition(
-    x: np.ndarray, y: np.ndarray, text: str, num_clients: int, seed: int,
-    clients: Optional[np.ndarray] = None,
-) -> list[Any]:
-  """Returns arrays as dense client data, partitioned by `partition.build`."""
-  made = partition_lib.build(text, y, num_clients, seed, clients)
-  return from_arrays(made.clients(x, y))
 
 
 # Examples are read in batches, because one call per example is slow.

@@ -1,13 +1,17 @@
 """A task: clients with data, a model, and what is known about them."""
 
 import dataclasses
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import (
+    Any, Callable, Mapping, NamedTuple, Optional, Sequence, TYPE_CHECKING,
+)
 
 import numpy as np
 
 from tff_pers.config import traits as traits_lib
-from tff_pers.data import features as features_lib
 from tff_pers.models import functional
+
+if TYPE_CHECKING:  # Methods read a task; they need not import the tables.
+  from tff_pers.data import features as features_lib
 
 
 class Arrivals(NamedTuple):
@@ -125,8 +129,8 @@ class Task:
   )
   about: str = ''
   named_arrays: bool = False
-  recipe: Optional[features_lib.Recipe] = None
-  features: Optional[features_lib.Features] = None
+  recipe: 'Optional[features_lib.Recipe]' = None
+  features: 'Optional[features_lib.Features]' = None
   arrivals: Optional[Arrivals] = None
 
   @property

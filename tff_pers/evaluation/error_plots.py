@@ -21,33 +21,27 @@ class Curve(NamedTuple):
   values: np.ndarray
 
 
-def plot_runs(
-    runs: Sequence[results.Run], output_dir: str, column: str = 'distance'
-) -> str:
-  """Plots a column of `metrics.csv`; see `plot_panels`.
+def plot_runs(runs: Sequence[results.Run], output_dir: str) -> str:
+  """Plots the distance to the optimum; see `plot_panels`.
 
   Args:
-    runs: Runs, including those without the column.
-    output_dir: Folder of the figure, which is named after the column.
-    column: The error.
+    runs: Runs, including those without a distance.
+    output_dir: Folder of the figure `distance`.
 
   Returns:
     The path of the figure, without suffix.
   """
   by_variant = {}
   for variant, members in figures.by_variant(runs).items():
-    having = [run for run in members if figures.has(run.metrics, column)]
-    # A variant without the column keeps its place, so colours stay the same.
+    having = [run for run in members if figures.has(run.metrics, 'distance')]
+    # A variant without a distance keeps its place, so colours stay the same.
     by_variant[variant] = joined(
-        [(run.metrics['round'], run.metrics[column]) for run in having]
+        [(run.metrics['round'], run.metrics['distance']) for run in having]
     )
-  label = _LABELS.get(column, column)
   return plot_panels(
-      {'': by_variant}, output_dir, column, label, curves_lib.across(runs)
+      {'': by_variant}, output_dir, 'distance',
+      'Distance to the optimum, mean over clients', curves_lib.across(runs),
   )
-
-
-_LABELS = {'distance': 'Distance to the optimum, mean over clients'}
 
 
 def joined(seeds: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve:

@@ -137,10 +137,10 @@ def add_legend(picture: Any, axes: Iterable[Any]) -> None:
     )
 
 
-def shortened(name: str, longest: int = 16) -> str:
-  """Returns the beginning of a name as a label, drawn literally."""
-  if len(name) > longest:
-    name = name[:longest - 1] + '\u2026'
+def shortened(name: str) -> str:
+  """Returns the first 16 characters of a name as a label, drawn literally."""
+  if len(name) > 16:
+    name = name[:15] + '\u2026'
   # Matplotlib treats text between two dollars as a formula.
   return name.replace('$', r'\$')
 

@@ -147,7 +147,7 @@ def plan(
   text = value('delays') or (DEFAULT_DELAYS if driver == 'events' else '')
   if not text:
     return Plan()
-  with flags.sentences(names=('delays', 'network_delays', 'in_flight')):
+  with flags.usage_errors(names=('delays', 'network_delays', 'in_flight')):
     delays = asynchrony_delays.build(
         text, value('network_delays'), names, flags.resolve_path
     )

@@ -133,7 +133,7 @@ def build(
   given = {name: value for name, value in given.items() if name not in _FREE}
   given = auto_rounds.with_validation(given)
   asked_for = dict(given)
-  with flags.sentences():
+  with flags.usage_errors():
     name, options = brackets.parse(given['algo'])
     method = methods.get(name)
     recipe = method.recipe(options.pop('recipe', ''))
@@ -142,12 +142,12 @@ def build(
   if 'client_weighting' in recipe:
     given.setdefault('client_weighting', recipe.pop('client_weighting'))
   _check_weighting(given, method, options, brackets_win)
-  with flags.sentences():
+  with flags.usage_errors():
     driver = events.driver_of(method, given)
   check_owners(given, table, [method.name], family.name)
   task_options = _task_options(given, table, family)
   full = task or _build_task(given, family, task_options)
-  with flags.sentences():
+  with flags.usage_errors():
     held_out = holdout.choose(
         full.num_clients, given.get('holdout_clients', 0), given.get('seed', 0),
         full.client_keys,
@@ -158,7 +158,7 @@ def build(
     clients = np.concatenate([clients[honest], clients[~honest]])
   unseen = np.intersect1d(held_out, full.honest)
   task = _restrict(full, clients, unseen, given)
-  with flags.sentences():
+  with flags.usage_errors():
     cohort.uniform(task.num_clients, task.clients_per_round)
     task = _with_eval_clients(task, given)
   own = _own(given, table, 'method', method.name)
@@ -176,7 +176,7 @@ def build(
   task, stopping = auto_rounds.settle(
       task, given, hyperparameters, metric
   )
-  with flags.sentences(f'{method.name}_', ['aggregator']):
+  with flags.usage_errors(f'{method.name}_', ['aggregator']):
     informed(hyperparameters, task)
   promised = privacy_flags.guarantee(
       given, method, hyperparameters, driver, task
@@ -332,14 +332,14 @@ def of_variant(
   Raises:
     flags.UsageError: If the method or option does not exist or a value is bad.
   """
-  with flags.sentences():
+  with flags.usage_errors():
     name, options = brackets.parse(variant)
     method = methods.get(name)
     recipe = method.recipe(options.pop('recipe', ''))
   given = dict(given)
   _open_brackets(given, method, options, table, brackets_win=True)
   own = _own(given, table, 'method', name)
-  with flags.sentences(f'{name}_', option_names(method.hyperparameters)):
+  with flags.usage_errors(f'{name}_', option_names(method.hyperparameters)):
     recipe.pop('client_weighting', None)  # It belongs to the task.
     acting = hp.without_idle(method.hyperparameters, recipe, own)
     return method, hp.replace(method.hyperparameters(), **acting, **own)
@@ -478,7 +478,7 @@ def informed(
 
 def _check_attack(text: str, task: task_lib.Task) -> None:
   """Refuses an attack if there are no Byzantine clients."""
-  with flags.sentences('', ['attack']):
+  with flags.usage_errors('', ['attack']):
     attack = attacks.parse(text)
   if attack.name != 'none' and task.byzantine is None:
     raise flags.UsageError(
@@ -494,7 +494,7 @@ def option_names(options: type[Any]) -> list[str]:
 
 def _task_options(given, table, family):
   own = _own(given, table, 'task', family.name)
-  with flags.sentences(f'{family.name}_', option_names(family.options)):
+  with flags.usage_errors(f'{family.name}_', option_names(family.options)):
     return hp.replace(family.options(), **own)
 
 
@@ -503,7 +503,7 @@ def _build_task(given, family, options) -> task_lib.Task:
   names = [f.name for f in dataclasses.fields(tasks.TaskRequest)]
   request = {name: given[name] for name in names if name in given}
   try:
-    with flags.sentences('', names):
+    with flags.usage_errors('', names):
       task = family.build(tasks.TaskRequest(**request), options)
   except (OSError, ImportError) as error:
     raise flags.UsageError(' '.join(f'{error}'.split())) from error
@@ -543,7 +543,7 @@ def _hyperparameters(method, task, own, asked):
   chosen = {
       **settings.of(task.name, method.name, names, task.regimes), **own
   }
-  with flags.sentences(f'{method.name}_', names):
+  with flags.usage_errors(f'{method.name}_', names):
     acting = hp.without_idle(method.hyperparameters, chosen, asked)
     return hp.replace(method.hyperparameters(), **acting, **asked)
 

@@ -364,7 +364,7 @@ def parse(argv: Sequence[str], table: Mapping[str, Flag]) -> dict[str, Any]:
   if config:
     given = {**_from_file(config, table), **given}
   if given.get('output_dir'):
-    with sentences():
+    with usage_errors():
       folders.check(given['output_dir'])
   if given.pop('quiet', False):
     quiet.begin()
@@ -373,7 +373,7 @@ def parse(argv: Sequence[str], table: Mapping[str, Flag]) -> dict[str, Any]:
 
 def _from_file(path: str, table: Mapping[str, Flag]) -> dict[str, Any]:
   """Returns the values of the flags in a file."""
-  with sentences():
+  with usage_errors():
     entries = config_files.read(path)
     if 'import' in entries:
       plugin_imports.require(entries['import'].text, path)
@@ -396,13 +396,13 @@ def _unknown(name: str, table: Mapping[str, Flag]) -> str:
 
 def _value(name: str, flag: Flag, text: Any):
   """Returns the checked value of one flag."""
-  with sentences(name[:len(name) - len(hp.flag_name(flag.spec.name))]):
+  with usage_errors(name[:len(name) - len(hp.flag_name(flag.spec.name))]):
     value = text if isinstance(text, bool) else hp.parse(flag.spec, text)
     hp.check(flag.spec, value)
   return resolve_path(value) if name in _PATHS and value else value
 
 
-class sentences:  # pylint: disable=invalid-name
+class usage_errors:  # pylint: disable=invalid-name
   """Turns ValueErrors into UsageErrors that name flags.
 
   `x` becomes `--prefix_x`; shared flags become `--x`. With `names`, only those
@@ -559,7 +559,7 @@ def run(
   # context would then print an error.
   native.drop_default_context()
   try:
-    with sentences():
+    with usage_errors():
       plugin_imports.import_asked(argv)
     with quiet.scope():
       return main(argv)

@@ -37,7 +37,7 @@ def check(path: str) -> None:
     ) from error
 
 
-class Alone:
+class FolderLock:
   """Keeps other processes out of a folder while a `with` block writes to it.
 
   The folder is made if needed, and removed again if the block leaves it empty.

@@ -56,7 +56,7 @@ def _write_cost(given, table, folder: str) -> int:
   rows, of_layers = [], []
   for variant, (method, hyperparameters) in zip(variants, chosen):
     try:
-      with flags.sentences(f'{method.name}_', ()):
+      with flags.usage_errors(f'{method.name}_', ()):
         rows += cost.rows(variant, method, hyperparameters, task)
         if given.get('layers'):
           of_layers += cost.layer_rows(variant, method, hyperparameters, task)
@@ -94,7 +94,7 @@ def _task(given: Mapping[str, Any], table, clients: int):
       _value(given, table, flag)
       for flag in ('model', 'num_classes', 'input_shape', 'width')
   )
-  with flags.sentences(names=('num_classes', 'width')):
+  with flags.usage_errors(names=('num_classes', 'width')):
     model = zoo.build(
         name, tf.TensorSpec([None, *_shape(input_shape)]), num_classes,
         width=width,

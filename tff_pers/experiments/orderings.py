@@ -76,7 +76,7 @@ def _parse_claims(text: str) -> list[Link]:
   Raises:
     flags.UsageError: If `text` is no list of claims.
   """
-  with flags.sentences():
+  with flags.usage_errors():
     claims = brackets.split_list(text)
   links = []
   for claim in claims:

@@ -123,7 +123,7 @@ def _curve(given, table, output_dir: str) -> None:
         distance=measured.curvature.start / measured.curvature.radius,
     )
   own.update(given)
-  with flags.sentences():
+  with flags.usage_errors():
     spectrum = (
         measured.curvature.spectrum if measured
         else local_updates.Spectrum(own['mu'], own['L'])

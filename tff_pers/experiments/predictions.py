@@ -18,8 +18,8 @@ from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
 from tff_pers.experiments import exports
 from tff_pers.experiments import flags
-from tff_pers.experiments import later_clients
 from tff_pers.experiments import processes
+from tff_pers.experiments import reload_run
 from tff_pers.experiments import resume_flags
 from tff_pers.experiments import runner
 from tff_pers.models import export
@@ -44,13 +44,13 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   folder = flags.resolve_path(given.get('run', '') or '.')
   record = _record(folder)
   known: Mapping[str, str] = _saved_models(record, folder)
-  if os.path.exists(os.path.join(folder, later_clients.RECORD)):
+  if os.path.exists(os.path.join(folder, reload_run.RECORD)):
     # Clients that the evaluation's file lacks have the models of the run.
     origin = _run_of(folder)
     of_run = exports.read_record(os.path.join(origin, exports.FOLDER))
     if of_run is not None:
       known = {**_saved_models(of_run, origin), **known}
-  with flags.sentences('', ['data_dir']):
+  with flags.usage_errors('', ['data_dir']):
     examples = _examples(
         flags.resolve_path(given.get('data_dir', '')), folder, record,
         needs=() if given.get('client') else ('client',),
@@ -114,22 +114,22 @@ def _with_new(
   folder = _run_of(folder)
   if not os.path.exists(os.path.join(folder, results.CHECKPOINT)):
     return known
-  opened = later_clients.open_run(folder, '')
+  opened = reload_run.open_run(folder, '')
   trained = {str(n) for n in opened.experiment.names(opened.experiment.clients)}
   strangers = [name for name in strangers if name not in trained]
   if not strangers:
     return known
-  later_clients.say_alike(opened.experiment, {
+  reload_run.say_alike(opened.experiment, {
       name: int(np.sum(table.names[table.client].astype(str) == name))
       for name in strangers
   })
-  opened = later_clients.newcomer(opened.experiment, strangers[0])
+  opened = reload_run.newcomer(opened.experiment, strangers[0])
   runner.use_runtime(opened.experiment.flag, None)
   with store.ClientStateStore(
       os.path.join(folder, results.CHECKPOINT), read_only=True
   ) as states:
-    trainer = later_clients.open_trainer(opened, states, folder)
-    with later_clients.taking_new(opened):
+    trainer = reload_run.open_trainer(opened, states, folder)
+    with reload_run.taking_new(opened):
       [weights] = trainer.deployed_weights(opened.data)
       is_initial = _is_initial(opened, weights)
   path = os.path.join(temporary, 'new')
@@ -150,11 +150,11 @@ def _with_new(
 
 def _run_of(folder: str) -> str:
   """Returns the folder of the run of an evaluation, or the run's own."""
-  record = os.path.join(folder, later_clients.RECORD)
+  record = os.path.join(folder, reload_run.RECORD)
   return resume_flags.read(record)['run'] if os.path.exists(record) else folder
 
 
-def _is_initial(opened: later_clients.Opened, weights: Any) -> bool:
+def _is_initial(opened: reload_run.Opened, weights: Any) -> bool:
   """Returns whether a newcomer's weights are those from before all rounds."""
   process = processes.build(opened.experiment).process
   state = process.initialize_seeded(opened.experiment.flag('seed'))

@@ -15,7 +15,7 @@ from tff_pers.aggregators import robust
 from tff_pers.client_works import factored_sgd
 from tff_pers.config import hyperparameters as hp
 from tff_pers.core import process as process_lib
-from tff_pers.core import round_metrics
+from tff_pers.core import left_out
 from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 from tff_pers.experiments import experiment as experiment_lib
@@ -63,7 +63,7 @@ def build(experiment: experiment_lib.Experiment) -> Built:
   global _last  # pylint: disable=global-statement
   method, task = experiment.method, experiment.task
   names = experiment_lib.option_names(method.hyperparameters)
-  with flags.sentences(f'{method.name}_', names):
+  with flags.usage_errors(f'{method.name}_', names):
     promised = experiment.promised
     hyperparameters = experiment_lib.informed(
         experiment.hyperparameters, task,
@@ -96,7 +96,7 @@ def _build(
 ) -> Built:
   """Builds the process; must depend on its arguments only."""
   with factored_sgd.building(largest, allowed=by_rounds) as known:
-    with round_metrics.leaving_out(task.byzantine), _under_attack(
+    with left_out.leaving_out(task.byzantine), _under_attack(
         attack, task, hyperparameters
     ):
       process = method.build(task, hyperparameters)

@@ -49,7 +49,7 @@ def write(folders: Sequence[str], path: str) -> str:
       run for folder in folders for run in results.find_runs(folder)
   ))
   tables = folder_data.find(folders)
-  with flags.sentences():
+  with flags.usage_errors():
     text = page.render(page.collect(
         [results.read_run(folder) for folder in found],
         top=os.path.commonpath(folders), title=_title(folders), tables=tables,

@@ -63,16 +63,16 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   top = given.pop('output_dir', '') or flags.resolve_path(
       f'runs/robustness_{given["task"]}'
   )
-  with flags.sentences():
+  with flags.usage_errors():
     rules = _names(given.pop('rules'), 'rules', robust.parse)
     attacks = _names(given.pop('attacks'), 'attacks', attacks_lib.parse)
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
   _check_algo(given['algo'])
   grid = _Grid(given, table, seeds)
   grid.check(rules, attacks)
-  with flags.sentences():
-    alone = folders.Alone(top)
-  with alone:
+  with flags.usage_errors():
+    lock = folders.FolderLock(top)
+  with lock:
     done = _Table(top, given)
     runner.use_runtime(grid.flag, None)
     _fill(grid, done, rules, attacks, seeds)
@@ -94,7 +94,7 @@ def _names(listed: str, flag: str, parse) -> list[str]:
 
 def _check_algo(algo: str) -> None:
   """Refuses a method without a mean that a rule could replace."""
-  with flags.sentences():
+  with flags.usage_errors():
     name, options = brackets.parse(algo)
     method = methods.get(name)
   if not issubclass(method.hyperparameters, hp.Aggregation):

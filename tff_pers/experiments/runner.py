@@ -89,7 +89,7 @@ def prepare(
       `resume` is False or it is a different run.
     damaged.DamagedError: If a file of that run is damaged.
   """
-  with flags.sentences():
+  with flags.usage_errors():
     folders.check(folder)
   saved = None
   if os.path.exists(os.path.join(folder, results.CONFIG)):
@@ -164,9 +164,9 @@ def execute(
       checkpoint.
   """
   exported = exports.positions(export, experiment)
-  with flags.sentences():
-    alone = folders.Alone(folder)
-  with alone, _sentences(experiment, folder):
+  with flags.usage_errors():
+    lock = folders.FolderLock(folder)
+  with lock, _sentences(experiment, folder):
     if os.path.exists(os.path.join(folder, results.CONFIG)):
       continuing.reopen(folder, experiment.config)
     if is_finished(folder):
@@ -289,7 +289,7 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
           f' {flag(other)}. Tip: it needs --runtime={needs}.'
       )
   try:
-    with flags.sentences(names=tuple(_RUNTIME_FLAGS)):
+    with flags.usage_errors(names=tuple(_RUNTIME_FLAGS)):
       if name == 'fused':
         # Computations shared by several runs are compiled once (`processes`).
         runtime.use(
@@ -352,7 +352,7 @@ def open_trainer(
     return program.TrainingProgram(
         process, data, states, clock=plan.clock, **options
     )
-  with flags.sentences(names=('delays',)):
+  with flags.usage_errors(names=('delays',)):
     return asynchrony_program.AsynchronousProgram(
         process, data, states, plan.schedule, **options
     )
@@ -389,9 +389,11 @@ def _train(
       remark=_rate_check(experiment, folder),
   ) as shown:
     metrics = trainer.run(
+        # The events of the run already say which client trains when.
         trainer.sampler
         if isinstance(trainer, asynchrony_program.AsynchronousProgram)
         else cohort.uniform(task.num_clients, task.clients_per_round),
+        # A run that ended itself before a kill is only evaluated.
         rounds=start if ending.is_over else task.rounds,
         eval_every=task.eval_every, releases=releases, progress=shown,
         is_enough=ending,

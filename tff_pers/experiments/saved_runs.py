@@ -29,7 +29,7 @@ def read(folder: str, table: Mapping[str, flags.Flag]) -> dict[str, Any]:
   config = dict(results.read_run(folder).config)
   path = os.path.join(folder, results.CONFIG)
   if isinstance(config.get('given'), dict):
-    with flags.sentences():
+    with flags.usage_errors():
       plugin_imports.require(str(config['given'].get('import', '')), path)
   with damaged.reading(path, damaged.RUN_AGAIN):
     method = methods.get(brackets.parse(config['variant'])[0])

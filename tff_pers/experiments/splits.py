@@ -50,7 +50,7 @@ def _variants(algo: str, splits: str) -> dict[str, str]:
     flags.UsageError: If the method has no split, or a split is repeated.
   """
   names = [name.strip() for name in splits.split(',')]
-  with flags.sentences():
+  with flags.usage_errors():
     name, options = brackets.parse(algo)
     method = methods.get(name)
     kind = split_hyperparameters.SplitHyperparameters

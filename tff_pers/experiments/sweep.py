@@ -49,20 +49,20 @@ class Sweep:
       folder: Folder of the runs.
     """
     self._program, self._given, self.folder = program, given, folder
-    self._alone: Optional[folders.Alone] = None
+    self._lock: Optional[folders.FolderLock] = None
     # This may be a child process, which has not read the command line.
-    with flags.sentences():
+    with flags.usage_errors():
       plugins.import_named(given.get('import', ''))
     self._table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
 
   def __enter__(self):
-    with flags.sentences():
-      self._alone = folders.Alone(self.folder)
+    with flags.usage_errors():
+      self._lock = folders.FolderLock(self.folder)
     return self
 
   def __exit__(self, *error):
-    assert self._alone is not None  # `__enter__` has made it.
-    self._alone.__exit__(*error)
+    assert self._lock is not None  # `__enter__` has made it.
+    self._lock.__exit__(*error)
 
   def check(self, points: Iterable[Point]) -> None:
     """Builds one experiment per variant and seed without running it.
@@ -283,7 +283,7 @@ def run(
     raise flags.UsageError(
         f'`processes` must be an integer >= 0, found {processes!r}.'
     )
-  with flags.sentences():
+  with flags.usage_errors():
     # Imported modules may define flags.
     plugins.import_named(str(values.get('import', '')))
   table = flags.all_flags(without=('seed',))
@@ -319,7 +319,7 @@ def _checked_points(points: Iterable[Point]) -> list[Point]:
           f' <= {hp.LARGEST_SEED}, such as (\'perm[lambda=0.1]\', 0), found'
           f' {point!r}.'
       )
-  with flags.sentences():
+  with flags.usage_errors():
     for variant, _ in found:
       brackets.parse(variant)
   # NumPy's integers cannot be written to config.json.
@@ -410,7 +410,7 @@ def parse_variants(text: str) -> list[str]:
   Raises:
     flags.UsageError: If there are none, or one is repeated.
   """
-  with flags.sentences():
+  with flags.usage_errors():
     variants = brackets.split_list(text)
     for variant in variants:
       brackets.parse(variant)

@@ -35,9 +35,9 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
   targets = timing.parse_targets(given.pop('targets', ''))
   extensions, jobs = given.pop('extensions'), given.pop('jobs')
-  with flags.sentences():
+  with flags.usage_errors():
     given = timing.on_one_clock(given, variants)
-  with flags.sentences():
+  with flags.usage_errors():
     grids = grids_lib.parse_grids(given.pop('grid'), variants)
     trials = {
         variant: {
@@ -48,6 +48,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     }
   sweep = sweep_lib.of_flags('compare_tuned', given, table, variants)
   names = [name for tried in trials.values() for name in tried.values()]
+  # Each name once and each seed once: other pairs can have no other errors.
   sweep.check([
       *((name, seeds[0]) for name in names),
       *((names[0], seed) for seed in seeds[1:]),

@@ -20,9 +20,9 @@ from absl import logging
 from tff_pers.models import adapted_model
 from tff_pers.models import adaptor_layers
 from tff_pers.models import adaptor_plan
-from tff_pers.models import batch_norm
 from tff_pers.models import functional
 from tff_pers.models import layers
+from tff_pers.models import moving_statistics
 
 # Exported here, next to the functions that build it.
 AdaptedModel = adapted_model.AdaptedModel
@@ -125,7 +125,7 @@ def full(
   model = dataclasses.replace(model, frozen=None)
   return AdaptedModel(model, num_adaptors, tuple(
       adaptor_plan.AdaptedWeight(
-          weight, None if weight.kind == batch_norm.KIND
+          weight, None if weight.kind == moving_statistics.KIND
           else adaptor_layers.Additive(weight.shape),
       )
       for weight in layers.describe(model)

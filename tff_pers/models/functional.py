@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tff_pers.core import random
 from tff_pers.core import structures
-from tff_pers.models import batch_norm
+from tff_pers.models import moving_statistics
 from tff_pers import tff
 
 _INIT_USE = -1  # Folded into the run's seed.
@@ -31,8 +31,8 @@ class LayerWeight(NamedTuple):
       multiplier]), 'einsum' (kernel of any other product, as the projections
       of attention), 'embedding' ([vocabulary, dimension]), 'vector' (kernel [n]
       of a single output), 'bias', 'norm' (scale or offset of a normalization),
-      'statistics' (moving mean or variance, see `batch_norm`), 'adaptor' (a
-      factor or a change of one of these), 'unknown', or any other word.
+      'statistics' (see `moving_statistics`), 'adaptor' (a factor or a change
+      of one of these), 'unknown', or any other word.
     shape: Its shape.
     summed_axes: For kind 'einsum': the axes of the kernel that are summed over,
       ascending; the output has the others.
@@ -226,8 +226,8 @@ class FunctionalModel:
 
   @functools.cached_property
   def statistics(self) -> tuple[bool, ...]:
-    """Whether each leaf is a moving statistic (`batch_norm`); (): none is."""
-    found = tuple(x.kind == batch_norm.KIND for x in self.layers or ())
+    """Whether each leaf is a moving statistic; (): none is."""
+    found = tuple(x.kind == moving_statistics.KIND for x in self.layers or ())
     return found if any(found) else ()
 
   @property
@@ -381,7 +381,8 @@ class FunctionalModel:
     """
     if self.statistics:  # Layers must get the very tensors of these leaves.
       weights = tf.nest.map_structure(tf.convert_to_tensor, weights)
-    with tf.GradientTape() as tape, batch_norm.recording(batch.mask) as moved:
+    moving = moving_statistics.recording(batch.mask)
+    with tf.GradientTape() as tape, moving as moved:
       # A tape watches variables automatically, but not tensors.
       tape.watch(weights)
       loss = self.batch_loss(weights, batch, training)
@@ -405,7 +406,7 @@ class FunctionalModel:
       batch: A `client_data.Batch`.
     """
     weights = tf.nest.map_structure(tf.convert_to_tensor, weights)
-    with batch_norm.recording(batch.mask, of_batch=True) as found:
+    with moving_statistics.recording(batch.mask, of_batch=True) as found:
       self.predict(weights, batch.x, True, batch.seed)
     return at_statistics(self.statistics, found.after, weights)
 
@@ -472,67 +473,3 @@ def at_statistics(
       lambda leaf, *rest: replace(leaf, *rest) if next(turns) else leaf,
       structure, *others,
   )
-
-
-def sparse_categorical_crossentropy(
-    y: tf.Tensor, logits: tf.Tensor
-) -> tf.Tensor:
-  """Cross-entropy per example: y int[batch], logits [batch, num_classes]."""
-  return tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
-
-
-def binary_crossentropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """Cross-entropy per example: y in {0, 1} int[batch], logits [batch, 1]."""
-  return tf.nn.sigmoid_cross_entropy_with_logits(
-      tf.cast(y, logits.dtype), logits[:, 0]
-  )
-
-
-def squared_error(y: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-  """Squared error per example, averaged over outputs: both [batch, ...]."""
-  y = tf.cast(y, predictions.dtype)
-  # [batch] minus [batch, 1] would broadcast to [batch, batch].
-  difference = tf.reshape(predictions, tf.shape(y)) - y
-  squared = tf.square(tf.reshape(difference, [tf.shape(y)[0], -1]))
-  return tf.reduce_mean(squared, axis=1)
-
-
-def categorical_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """Share of steps whose largest logit is the label: float32[batch].
-
-  Args:
-    y: int[batch, ...]; without an axis of steps, 1.0 or 0.0 for the one label.
-    logits: [batch, ..., num_classes].
-  """
-  guess = tf.argmax(logits, axis=-1, output_type=tf.int32)
-  if tf.TensorShape(y.shape).rank == logits.shape.rank:
-    y = y[..., 0]
-  # `tf.equal`, because in the legacy graphs that TFF traces, `==` on tensors
-  # compares identities.
-  hits = tf.cast(tf.equal(guess, tf.cast(y, tf.int32)), tf.float32)
-  steps = list(range(1, hits.shape.rank))
-  return tf.reduce_mean(hits, axis=steps) if steps else hits
-
-
-def binary_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """1.0 if the logit's sign matches the label: float32[batch]."""
-  hit = tf.equal(logits[:, 0] > 0, tf.cast(y, tf.int32) > 0)
-  return tf.cast(hit, tf.float32)
-
-
-def default_metrics(
-    y_spec: tf.TensorSpec, output_spec: tf.TensorSpec
-) -> dict[str, Callable[[Any, Any], Any]]:
-  """Returns the accuracy if each label is one of several classes, else {}.
-
-  Args:
-    y_spec: Spec of the labels; integers are classes, unless there is one for
-      each output.
-    output_spec: Spec of the predictions; a single one is no choice.
-  """
-  y_shape, shape = y_spec.shape, output_spec.shape
-  is_choice = y_spec.dtype.is_integer and (shape[-1] or 0) > 1
-  is_class = y_shape.is_compatible_with(shape[:-1]) or (
-      y_shape.is_compatible_with([*shape[:-1], 1])
-  )
-  return {'accuracy': categorical_accuracy} if is_choice and is_class else {}

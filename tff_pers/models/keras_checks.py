@@ -9,10 +9,10 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from tff_pers.models import batch_norm
 from tff_pers.models import captured
 from tff_pers.models import keras_batch_norm
 from tff_pers.models import keras_layers
+from tff_pers.models import moving_statistics
 
 # Operations that a trace must not contain: writes of variables, draws from
 # hidden states, calls of Python.
@@ -122,7 +122,7 @@ def check_trace(
 
   @tf.function
   def train(w, x, seed):
-    with batch_norm.recording(None) as into:
+    with moving_statistics.recording(None) as into:
       outputs = network.predict(w, x, True, seed)
     network.find_still(w, into)
     return outputs

@@ -7,8 +7,8 @@ from typing import Any, Collection, Sequence
 
 import tensorflow as tf
 
-from tff_pers.models import batch_norm
 from tff_pers.models import functional
+from tff_pers.models import moving_statistics
 
 _L = tf.keras.layers
 _NORMS = (
@@ -69,7 +69,7 @@ def describe(
     layer = owner_of.get(variable.ref(), layers[0])
     kind = _kind(layer, role)
     if variable.ref() in statistics:
-      kind = batch_norm.KIND
+      kind = moving_statistics.KIND
     if variable.dtype != dtype:
       kind = variable.dtype.name
     return functional.LayerWeight(

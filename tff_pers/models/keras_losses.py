@@ -3,21 +3,23 @@
 # pylint: disable=protected-access  Keras does not export a metric's function.
 
 import functools
-from typing import Any, Callable, Mapping, Sequence, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 import tensorflow as tf
 
 from tff_pers.models import example_values
 from tff_pers.models import functional
 from tff_pers.models import keras_metrics
+from tff_pers.models import labels
+from tff_pers.models import loss_functions
 
 _losses = tf.keras.losses
 _metrics = tf.keras.metrics
-BINARY = (_losses.binary_crossentropy, _losses.binary_focal_crossentropy)
+_BINARY = (_losses.binary_crossentropy, _losses.binary_focal_crossentropy)
 _CATEGORICAL = (
     _losses.categorical_crossentropy, _losses.categorical_focal_crossentropy
 )
-SPARSE = _losses.sparse_categorical_crossentropy
+_SPARSE = _losses.sparse_categorical_crossentropy
 # Names of `--metric` that Keras names differently; the numbers are the same.
 _OF_KERAS: Mapping[str, Callable[[], Any]] = dict(
     rmse=lambda: _metrics.RootMeanSquaredError('rmse'),
@@ -65,8 +67,8 @@ def example_loss(
       is_function or isinstance(loss, _losses.MeanSquaredError)
   ):
     # The same numbers; other code recognizes this function by identity.
-    example_values.by_example('`loss`', functional.squared_error, examples)
-    return functional.squared_error
+    example_values.by_example('`loss`', loss_functions.squared_error, examples)
+    return loss_functions.squared_error
   # A loss object reduces over the batch; its `call` does not.
   per_row = loss.call if isinstance(loss, _losses.Loss) else loss
   return example_values.by_example('`loss`', per_row, examples, per_example)
@@ -221,7 +223,7 @@ def default_metrics(
   function = getattr(loss, 'fn', loss)
   one_output = output.shape.rank == 1 or output.shape[-1] == 1
   is_sigmoid = _last_operation(output) == 'Sigmoid'
-  if function in BINARY or (
+  if function in _BINARY or (
       one_output and is_sigmoid and y_spec.dtype.is_integer
   ):
     threshold = 0.5 if predicts_probabilities(loss, output) else 0.0
@@ -231,7 +233,7 @@ def default_metrics(
     ))}
   if function in _CATEGORICAL:
     return {'categorical_accuracy': _metrics.categorical_accuracy}
-  found = functional.default_metrics(
+  found = loss_functions.default_metrics(
       y_spec, tf.TensorSpec(output.shape, output.dtype)
   )
   # Keras' own metric keeps the steps separate.
@@ -250,9 +252,53 @@ def predicts_probabilities(
     output: The predictions, in a graph.
   """
   loss = _losses.get(loss)
-  if getattr(loss, 'fn', loss) in (*BINARY, *_CATEGORICAL, SPARSE):
+  if getattr(loss, 'fn', loss) in (*_BINARY, *_CATEGORICAL, _SPARSE):
     return not getattr(loss, '_fn_kwargs', {}).get('from_logits', False)
   return _last_operation(output) in ('Sigmoid', 'Softmax')
+
+
+def labels_of(
+    loss: Any, example_loss: Callable[[Any, Any], Any], y_spec: tf.TensorSpec,
+    output_spec: tf.TensorSpec,
+) -> Optional[labels.Labels]:
+  """Returns the labels of a user's model; None: y holds no labels.
+
+  These are 0..C-1 if there are C outputs per label, or 0 and 1 for a binary
+  cross-entropy. Other labels are skipped if their loss is finite.
+
+  Args:
+    loss: A loss of Keras, its name, or a function.
+    example_loss: The same loss as `(y, predictions) -> [batch]`.
+    y_spec: Spec of y.
+    output_spec: Spec of the predictions.
+  """
+  loss = tf.keras.losses.get(loss)
+  function = getattr(loss, 'fn', loss)  # An object of Keras has `fn`.
+  if not y_spec.dtype.is_integer and function is not _SPARSE:
+    return None
+  if function in (*_BINARY, loss_functions.binary_crossentropy):
+    return labels.Labels(2)
+  shape = [size or 1 for size in output_spec.shape]
+  y_shape = shape[:-1]
+  if y_spec.shape.rank == len(shape) and y_spec.shape[-1] == 1:
+    y_shape.append(1)
+  if y_spec.shape.rank != len(y_shape) or shape[-1] < 2:
+    return None
+
+  @functools.lru_cache(maxsize=None)
+  def is_skipped(label):
+    # On a GPU the loss would be NaN or 0 instead of an error.
+    with tf.init_scope(), tf.device('CPU:0'):
+      try:
+        loss_of_one = example_loss(
+            tf.fill(y_shape, tf.constant(label, y_spec.dtype)),
+            tf.fill(shape, tf.constant(1 / shape[-1], output_spec.dtype)),
+        )
+      except tf.errors.InvalidArgumentError:
+        return False
+      return bool(tf.reduce_all(tf.math.is_finite(loss_of_one)))
+
+  return labels.Labels(shape[-1], is_skipped)
 
 
 def _last_operation(output) -> str:

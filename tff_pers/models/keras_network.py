@@ -18,7 +18,6 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util_v2
 
 from tff_pers.core import random
-from tff_pers.models import batch_norm
 from tff_pers.models import captured
 from tff_pers.models import comparing
 from tff_pers.models import functional
@@ -26,6 +25,7 @@ from tff_pers.models import keras_batch_norm
 from tff_pers.models import keras_layers
 from tff_pers.models import keras_outputs
 from tff_pers.models import keras_recurrent
+from tff_pers.models import moving_statistics
 
 
 class Network:
@@ -115,7 +115,7 @@ class Network:
     """Returns the model's outputs."""
     return self._predict_all(self._join(weights), x, training, seed)
 
-  def find_still(self, weights: Any, into: batch_norm.Recording) -> None:
+  def find_still(self, weights: Any, into: moving_statistics.Recording) -> None:
     """Sets `still` to the statistics that a batch has left unchanged.
 
     These belong to layers that are always called with `training=False`.
@@ -206,7 +206,7 @@ class Network:
       return self._predict(weights, x, training, seed)
     # An eager operation would read the variable itself rather than the tensor
     # that stands in for it, so predictions are always made in a trace.
-    into = batch_norm.current()
+    into = moving_statistics.current()
     outputs, moved = self._traced(
         weights, x, training, seed, into.mask, into.of_batch
     )
@@ -216,7 +216,7 @@ class Network:
 
   def _predict_moving(self, weights, x, training, seed, mask, of_batch):
     """Returns (outputs, moving statistics after the batch)."""
-    with batch_norm.recording(mask, of_batch) as into:
+    with moving_statistics.recording(mask, of_batch) as into:
       outputs = self._predict(weights, x, training, seed)
     return outputs, [into.after(weights[i]) for i in self._moving]
 

@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from tff_pers.models import example_values
 from tff_pers.models import keras_losses
-from tff_pers.models import labels
 
 
 def names(model: tf.keras.Model, y_spec: Any) -> Optional[list[str]]:
@@ -203,7 +202,7 @@ def _of_one(loss, metrics, y_spec, output, per_example, masked):
   )
   found = dict(
       example_loss=example_loss, metrics=functions, states=states,
-      labels=labels.of_loss(loss, example_loss, y_spec, output_spec),
+      labels=keras_losses.labels_of(loss, example_loss, y_spec, output_spec),
       probabilities=probabilities,
   )
   if masked:

@@ -1,16 +1,12 @@
 """The labels for which a model has outputs."""
 
-import functools
 import itertools
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf
 
 from tff_pers.models import functional
-from tff_pers.models import keras_losses
-
-_BINARY = (*keras_losses.BINARY, functional.binary_crossentropy)
 
 
 class Labels(NamedTuple):
@@ -64,47 +60,3 @@ def num_directions(model: functional.FunctionalModel) -> int:
       else 1 if own is None else own.num_classes - 1
       for own, spec in itertools.zip_longest(outputs, specs)
   ))
-
-
-def of_loss(
-    loss: Any, example_loss: Callable[[Any, Any], Any], y_spec: tf.TensorSpec,
-    output_spec: tf.TensorSpec,
-) -> Optional[Labels]:
-  """Returns the labels of a user's model; None: y holds no labels.
-
-  These are 0..C-1 if there are C outputs per label, or 0 and 1 for a binary
-  cross-entropy. Other labels are skipped if their loss is finite.
-
-  Args:
-    loss: A loss of Keras, its name, or a function.
-    example_loss: The same loss as `(y, predictions) -> [batch]`.
-    y_spec: Spec of y.
-    output_spec: Spec of the predictions.
-  """
-  loss = tf.keras.losses.get(loss)
-  function = getattr(loss, 'fn', loss)  # An object of Keras has `fn`.
-  if not y_spec.dtype.is_integer and function is not keras_losses.SPARSE:
-    return None
-  if function in _BINARY:
-    return Labels(2)
-  shape = [size or 1 for size in output_spec.shape]
-  y_shape = shape[:-1]
-  if y_spec.shape.rank == len(shape) and y_spec.shape[-1] == 1:
-    y_shape.append(1)
-  if y_spec.shape.rank != len(y_shape) or shape[-1] < 2:
-    return None
-
-  @functools.lru_cache(maxsize=None)
-  def is_skipped(label):
-    # On a GPU the loss would be NaN or 0 instead of an error.
-    with tf.init_scope(), tf.device('CPU:0'):
-      try:
-        loss_of_one = example_loss(
-            tf.fill(y_shape, tf.constant(label, y_spec.dtype)),
-            tf.fill(shape, tf.constant(1 / shape[-1], output_spec.dtype)),
-        )
-      except tf.errors.InvalidArgumentError:
-        return False
-      return bool(tf.reduce_all(tf.math.is_finite(loss_of_one)))
-
-  return Labels(shape[-1], is_skipped)

@@ -23,13 +23,13 @@ from typing import Any, Callable, ClassVar, Optional, Sequence
 
 import tensorflow as tf
 
-from tff_pers.models import batch_norm
 from tff_pers.models import functional
 from tff_pers.models import layers
+from tff_pers.models import moving_statistics
 from tff_pers import tff
 
 _SIDES = ('global', 'private')
-_NORM = ('norm', batch_norm.KIND)
+_NORM = ('norm', moving_statistics.KIND)
 _NAMES_SHOWN = 8  # Names shown in messages.
 
 

@@ -10,7 +10,7 @@ from tff_pers.core import random
 from tff_pers.models import example_values
 from tff_pers.models import functional
 from tff_pers.models import keras_losses
-from tff_pers.models import labels
+from tff_pers.models import loss_functions
 from tff_pers import tff
 
 
@@ -70,14 +70,16 @@ def from_tff_functional_model(
   ).type_signature.result
   output_spec = tf.TensorSpec(outputs.shape, outputs.dtype)
   if metrics is None:
-    metrics = functional.default_metrics(y_spec, output_spec)
+    metrics = loss_functions.default_metrics(y_spec, output_spec)
   functions, states = keras_losses.example_metrics(
       metrics, example_values.trial(y_spec, output_spec)
   )
   return functional.FunctionalModel(
       init, predict, example_loss, x_spec, y_spec, metrics=functions,
       states=states, name=name,
-      labels=labels.of_loss(model.loss, example_loss, y_spec, output_spec),
+      labels=keras_losses.labels_of(
+          model.loss, example_loss, y_spec, output_spec
+      ),
   )
 
 

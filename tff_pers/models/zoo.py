@@ -19,6 +19,7 @@ import tensorflow as tf
 from tff_pers.models import functional
 from tff_pers.models import initial_weights
 from tff_pers.models import labels
+from tff_pers.models import loss_functions
 from tff_pers.models import resnet
 from tff_pers.models import sequences
 from tff_pers.models import submodels
@@ -125,7 +126,7 @@ def _loss_and_metrics(
   if num_classes == 0:
     targets = [] if num_targets == 1 else [num_targets]
     return dict(
-        example_loss=functional.squared_error,
+        example_loss=loss_functions.squared_error,
         y_spec=tf.TensorSpec([None, *targets], dtype),
     )
   if name == 'logistic_tags':
@@ -136,11 +137,11 @@ def _loss_and_metrics(
         weights_of={'accuracy': tags.num_labels},
     )
   loss, accuracy = (
-      (functional.binary_crossentropy, functional.binary_accuracy)
+      (loss_functions.binary_crossentropy, loss_functions.binary_accuracy)
       if one_logit
       else (
-          functional.sparse_categorical_crossentropy,
-          functional.categorical_accuracy,
+          loss_functions.sparse_categorical_crossentropy,
+          loss_functions.categorical_accuracy,
       )
   )
   return dict(

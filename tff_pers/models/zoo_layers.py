@@ -8,6 +8,7 @@ import tensorflow as tf
 from tff_pers.core import random
 from tff_pers.models import batch_norm
 from tff_pers.models import functional
+from tff_pers.models import moving_statistics
 from tff_pers.numerics import low_rank
 
 
@@ -100,7 +101,7 @@ def functions(
   def penalty(weights):
     trained = (
         w for w, weight in zip(weights, described)
-        if weight.kind != batch_norm.KIND
+        if weight.kind != moving_statistics.KIND
     )
     return l2 * tf.add_n([tf.nn.l2_loss(w) for w in trained])  # 0.5 ||w||^2
 
@@ -230,8 +231,8 @@ def batch_normalization(name: str) -> MakeLayer:
   def make(shape):
     vector = shape[-1:]
     parts = dict(
-        scale='norm', offset='norm', moving_mean=batch_norm.KIND,
-        moving_variance=batch_norm.KIND,
+        scale='norm', offset='norm', moving_mean=moving_statistics.KIND,
+        moving_variance=moving_statistics.KIND,
     )
     return Layer(
         (vector,) * len(parts), shape, apply,

@@ -7,7 +7,6 @@ that a resumed run draws the same cohorts.
 from typing import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 # (seed, round) -> int32[cohort size], ascending.
 Sampler = Callable[[int, int], np.ndarray]
@@ -62,41 +61,6 @@ def evaluated(honest: np.ndarray, number: int, seed: int) -> np.ndarray:
     )
   generator = np.random.default_rng([_EVALUATED, seed])
   return np.sort(generator.choice(honest, number, replace=False))
-
-
-def weighted(weights: npt.ArrayLike, clients_per_round: int) -> Sampler:
-  """Returns a sampler that draws one client after another, by weight.
-
-  Args:
-    weights: Non-negative weight of each client, at least `clients_per_round` of
-      them positive. Draws are without replacement; equal weights are `uniform`.
-    clients_per_round: Cohort size m >= 1.
-
-  Raises:
-    ValueError: If a weight is negative or not finite, or too few are positive.
-  """
-  weights = np.asarray(weights, np.float64)
-  _check_size(len(weights), clients_per_round)
-  if not np.all(np.isfinite(weights)) or np.any(weights < 0.0):
-    raise ValueError(
-        f'`weights` must be finite and >= 0, found {weights.tolist()}.'
-    )
-  positive = int(np.sum(weights > 0.0))
-  if not 1 <= clients_per_round <= positive:
-    raise ValueError(
-        f'`clients_per_round` must be in 1..{positive}, the clients of positive'
-        f' weight, found {clients_per_round}.'
-    )
-  probabilities = weights / np.sum(weights)
-
-  def sample(seed, round_num):
-    generator = np.random.default_rng([_COHORT, seed, round_num])
-    chosen = generator.choice(
-        len(weights), clients_per_round, replace=False, p=probabilities
-    )
-    return np.sort(chosen).astype(np.int32)
-
-  return sample
 
 
 def fixed(schedule: Sequence[Sequence[int]]) -> Sampler:

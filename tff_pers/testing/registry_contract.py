@@ -13,7 +13,7 @@ from tff_pers.config import methods
 from tff_pers.config import search_spaces
 from tff_pers.config import settings
 from tff_pers.core import process as process_lib
-from tff_pers.core import round_metrics
+from tff_pers.core import left_out
 from tff_pers.runtime import native
 from tff_pers.testing import tiny
 
@@ -133,7 +133,7 @@ def test_training_loss_is_that_of_the_honest_clients(method_name: str) -> None:
   other[1] = tf.nest.map_structure(np.copy, task.train[1])
   other[1]['examples']['x'] *= 3
   other[1]['examples']['y'][:] = 1
-  with round_metrics.leaving_out(_BYZANTINE):
+  with left_out.leaving_out(_BYZANTINE):
     process = tiny.build(method_name, task)
   # Each process runs one round, for which fusing does not pay.
   with native.use():

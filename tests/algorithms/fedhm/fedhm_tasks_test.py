@@ -20,7 +20,7 @@ from tff_pers.data import tasks
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.data.tasks import low_rank_regression
 from tff_pers.models import factorized
-from tff_pers.models import tiers as tiers_lib
+from tff_pers.models import tiered_model
 from tff_pers.simulation import cohort
 
 # A14: one linear map 20 -> 16, eight clients.
@@ -194,7 +194,7 @@ def _last(name):
 @pytest.mark.slow
 def test_tiers_are_alike_in_the_end():
   """A15: rank collapse, which is expected: see energy_top_rmin."""
-  tiered = tiers_lib.TieredModel(_modes(0).model, _modes(0).rank_ratios)
+  tiered = tiered_model.TieredModel(_modes(0).model, _modes(0).rank_ratios)
   for seed in _SEEDS:
     own = _trained('fedhm', seed)
     assert max(own.accuracies) - min(own.accuracies) <= 1.0

@@ -20,7 +20,7 @@ from tff_pers.data import client_data
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.data.tasks import low_rank_regression
 from tff_pers.models import masked
-from tff_pers.models import tiers as tiers_lib
+from tff_pers.models import tiered_model
 from tff_pers.models import zoo
 from tff_pers.numerics import factorization
 from tff_pers.testing import tiny
@@ -36,7 +36,7 @@ DECAYS = dict(momentum=0.6, weight_decay=0.3, frobenius_decay=0.2)
 
 
 def _linear(ratios=RATIOS):
-  return tiers_lib.TieredModel(
+  return tiered_model.TieredModel(
       low_rank_regression.linear_model(tf.float64), ratios
   )
 
@@ -121,7 +121,7 @@ def test_a_kernel_that_starts_at_zero_learns():
       base, init=lambda key: (tf.zeros([20, 16], tf.float64),)
   )
   process = fedhm.build_fedhm(
-      tiers_lib.TieredModel(base, (0.25, 0.25)), _by_index,
+      tiered_model.TieredModel(base, (0.25, 0.25)), _by_index,
       fedhm_hp.FedHMHyperparameters(**{**STEP, 'local_steps': 1}),
   )
   clients = _clients()[:2]
@@ -164,7 +164,7 @@ def test_energy_is_the_mean_over_all_kernels():
   model = zoo.build(
       'mlp', tf.TensorSpec([None, 9], tf.float64), 7, dtype=tf.float64
   )
-  tiered = tiers_lib.TieredModel(model, (0.5, 0.25), ())
+  tiered = tiered_model.TieredModel(model, (0.5, 0.25), ())
   weights = model.initial_weights(0)
   factors = tiered.decompose(weights, random.key(0))
   shares = []
@@ -372,8 +372,8 @@ def test_decay_is_in_the_gradient_before_momentum():
   weights = (tf.constant([1.0, 2.0]), factors)
   gradient = tf.nest.map_structure(lambda w: 0 * w + 3.0, weights)
   clipped = local_step.clip(gradient, 1.0)
-  first = step.take(step.start(weights), gradient, 0.0)
-  second = step.take(first, gradient, 0.1)
+  first = step.apply(step.start(weights), gradient, 0.0)
+  second = step.apply(first, gradient, 0.1)
   penalty = factorization.squared_norm_gradient(factors)
   expected = [
       clipped[0] + 0.3 * weights[0],

@@ -14,6 +14,7 @@ from tff_pers.composition import server_optimizers
 from tff_pers.data import client_data
 from tff_pers.data import tasks
 from tff_pers.models import functional
+from tff_pers.models import loss_functions
 from tff_pers.numerics import thetas
 
 pytestmark = pytest.mark.slow
@@ -50,7 +51,7 @@ def _regression_losses(gamma, eta, beta, num_rounds):
   model = functional.FunctionalModel(
       init=lambda seed: (tf.zeros([15, 4], tf.float64),),
       predict=lambda weights, x, training, seed: tf.matmul(x, weights[0]),
-      example_loss=functional.sparse_categorical_crossentropy,
+      example_loss=loss_functions.sparse_categorical_crossentropy,
       x_spec=tf.TensorSpec([None, 15], tf.float64),
       y_spec=tf.TensorSpec([None], tf.int32),
       penalty=lambda weights: 0.5e-3 * tf.reduce_sum(weights[0] ** 2),

@@ -88,7 +88,7 @@ def test_a_client_that_has_not_come_yet_learns_from_itself():
 
 def test_gradients_at_another_w_are_no_gradients():
   """Who is left out of a comparison has no size and no date."""
-  table = fingerprints.nobody(3, 2, tf.float32)
+  table = fingerprints.empty_table(3, 2, tf.float32)
   for t, keys in ((4, [0, 2]), (6, [2])):
     numbers = tf.fill([len(keys)], 7.0)
     table = fingerprints.written(
@@ -127,7 +127,7 @@ def test_where_nobody_is_known_the_rows_of_a_round_are_the_table(keys):
           for leaf in rows.values()
       ], autograph=False,
   )(*rows.values())
-  expected = fingerprints.written(fingerprints.nobody(3, 2, tf.float32), rows, 7)
+  expected = fingerprints.written(fingerprints.empty_table(3, 2, tf.float32), rows, 7)
   assert list(found) == list(expected)
   for name, column in expected.items():
     np.testing.assert_array_equal(found[name], column)

@@ -24,7 +24,7 @@ def test_rows_of_few_known_clients_are_exact():
   sizes = np.array([20.0, 30.0, 50.0], np.float32)
   keys = [31, 4, 17]
   table = fingerprints.written(
-      fingerprints.nobody(40, 30, tf.float32),
+      fingerprints.empty_table(40, 30, tf.float32),
       dict(
           fingerprints=tf.constant(g), keys=tf.constant(keys),
           rows=tf.constant(sizes), sizes=tf.constant(sizes),

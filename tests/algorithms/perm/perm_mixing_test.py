@@ -45,7 +45,7 @@ def test_sparse_rows_keep_the_largest_weights(k):
 def _problem(gradients, hyperparameters, lambda_):
   """Returns that of three clients after a round; all have whole gradients."""
   table = fingerprints.written(
-      fingerprints.nobody(3, 1, tf.float32), gradients, 0
+      fingerprints.empty_table(3, 1, tf.float32), gradients, 0
   )
   return perm_mixing.Problem(
       setting.PermSetting(perm_devices.Devices(None), hyperparameters, 3),

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.algorithms.perm import visits
-from tff_pers.algorithms.perm import shuffling
+from tff_pers.algorithms.perm import fixed_mixing
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits as hosted
 from tff_pers.numerics import mixing_rows
@@ -68,7 +68,7 @@ def test_clients_without_a_visit_send_nothing():
   """All models learn from client 0 alone, which hosts one at a time."""
   mixing = np.zeros((_N, _N))
   mixing[:, 0] = 1
-  process = shuffling.build_shuffling(
+  process = fixed_mixing.build_shuffling(
       _PROBLEM.model, mixing, _hyperparameters(schedule='matching')
   )
   state, visited = process.initialize_seeded(3), np.zeros(_N, bool)
@@ -96,7 +96,7 @@ def test_matching_with_all_clients_visits_supported_pairs_once():
   plan = tf.function(lambda pending, key: visit_schedule.matching_owners(
       pending, mixing, tf.ones([n], tf.bool), key, hyperparameters
   ))
-  pending = visit_schedule.nothing_pending(hyperparameters, mixing, False)
+  pending = visit_schedule.no_pending_visits(hyperparameters, mixing, False)
   visits_of, epochs = np.zeros((n, n), int), np.zeros(n, int)
   for t in range(40):
     before = pending['left'].numpy()
@@ -115,7 +115,7 @@ def test_matching_with_all_clients_visits_supported_pairs_once():
 
 
 def test_partial_participation_moves_only_hosted_models():
-  process = shuffling.build_shuffling(
+  process = fixed_mixing.build_shuffling(
       _PROBLEM.model, _MIXING, _hyperparameters(), full_participation=False
   )
   data = _PROBLEM.clients()
@@ -136,7 +136,7 @@ def test_models_do_not_wait_for_clients_that_are_not_there():
                      matching_owners(
                          pending, mixing, cohort, key, hyperparameters
                      ))
-  pending = visit_schedule.nothing_pending(hyperparameters, mixing, False)
+  pending = visit_schedule.no_pending_visits(hyperparameters, mixing, False)
   visits_of = np.zeros((_N, _N), int)
   for t in range(100):
     cohort = np.array([t % 10 > 0] * 2 + [t % 10 == 0] * 2)
@@ -158,7 +158,7 @@ def _visited(mixing_of, num_rounds, hyperparameters):
                          pending, mixing, tf.ones([num_clients], tf.bool), key,
                          hyperparameters
                      ))
-  pending = visit_schedule.nothing_pending(hyperparameters, mixing_of(0), False)
+  pending = visit_schedule.no_pending_visits(hyperparameters, mixing_of(0), False)
   owners = []
   for t in range(num_rounds):
     hosts = plan(pending, mixing_of(t), tf.constant([t, 0], tf.int64))

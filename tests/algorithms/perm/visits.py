@@ -1,11 +1,11 @@
-"""Visits on quadratics in NumPy: what `algorithms.perm.shuffling` must do."""
+"""Visits on quadratics in NumPy: what `algorithms.perm.fixed_mixing` must do."""
 
 import numpy as np
 import tensorflow as tf
 
 from tests import acting
 from tests import problems
-from tff_pers.algorithms.perm import shuffling
+from tff_pers.algorithms.perm import fixed_mixing
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.numerics import schedule
 
@@ -39,7 +39,7 @@ def hyperparameters(**values):
       schedule='permutation',
   )
   return acting.hyperparameters(
-      shuffling.ShufflingHyperparameters, defaults, **values
+      fixed_mixing.ShufflingHyperparameters, defaults, **values
   )
 
 

@@ -72,7 +72,7 @@ FAULTS = (
     Fault(
         'new_client_tested_on_all_rows',
         what='A new client is tested on the rows that it adapts to, too.',
-        file='tff_pers/experiments/later_clients.py',
+        file='tff_pers/experiments/reload_run.py',
         old='    return rows[~is_test], rows[is_test]',
         new='    return rows[~is_test], rows',
         tests=(_NEW,),
@@ -80,7 +80,7 @@ FAULTS = (
     Fault(
         'known_client_as_new',
         what='A client that trained adapts as if it had not.',
-        file='tff_pers/experiments/later_clients.py',
+        file='tff_pers/experiments/reload_run.py',
         old='    if name in trained:\n',
         new='    if name not in names:\n',
         tests=(_NEW,),
@@ -88,7 +88,7 @@ FAULTS = (
     Fault(
         'seen_for_all',
         what='New clients count as clients that trained.',
-        file='tff_pers/experiments/later_clients.py',
+        file='tff_pers/experiments/reload_run.py',
         old='      dict(row, seen=int(seen)) for row, seen in zip(found, opened.seen)',
         new='      dict(row) for row, seen in zip(found, opened.seen)',
         tests=(_NEW,),
@@ -180,7 +180,7 @@ FAULTS = (
     Fault(
         'unknown_categories_in_silence',
         what='`evaluate` does not say which categories training had not.',
-        file='tff_pers/experiments/later_clients.py',
+        file='tff_pers/experiments/reload_run.py',
         old='  for remark in table.remarks:',
         new='  for remark in ():',
         tests=(_AFTER + 'test_categories_that_training_had_not_are_named',),
@@ -197,8 +197,8 @@ FAULTS = (
         'two_writers_of_a_table',
         what='Two processes of `robustness` write to one folder.',
         file='tff_pers/experiments/robustness_table.py',
-        old='    alone = folders.Alone(top)\n',
-        new="    alone = folders.Alone(top + '_lock')\n",
+        old='    lock = folders.FolderLock(top)\n',
+        new="    lock = folders.FolderLock(top + '_lock')\n",
         tests=(_ALONE + 'test_the_second_program_ends_with_a_sentence',),
     ),
     Fault(

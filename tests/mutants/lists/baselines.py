@@ -63,8 +63,8 @@ FAULTS = (
         'ditto_pushes',
         what='Ditto pushes personal models away from the federated one.',
         file=_DITTO,
-        old='pulled(gradient, line.weights, w, pull)',
-        new='pulled(gradient, w, line.weights, pull)',
+        old='pulled(gradient, sgd.weights, w, pull)',
+        new='pulled(gradient, w, sgd.weights, pull)',
         tests=(f'{_DITTO_TEST}::test_closed_form',),
     ),
     Fault(

@@ -93,7 +93,7 @@ FAULTS = (
         what='FedBN averages scales and offsets.',
         file='baselines/fedbn.py',
         old='lambda w: w.layer in normalizations)',
-        new="lambda w: w.kind == batch_norm.KIND)",
+        new="lambda w: w.kind == moving_statistics.KIND)",
         tests=(
             f'{_FEDBN}::test_affine_maps_of_the_inputs_make_no_difference',
         ),
@@ -180,7 +180,7 @@ FAULTS = (
         'statistics_have_additive_adaptors',
         what='Adaptors that are added move statistics.',
         file='tff_pers/models/adaptors.py',
-        old='weight, None if weight.kind == batch_norm.KIND\n',
+        old='weight, None if weight.kind == moving_statistics.KIND\n',
         new='weight, None if False\n',
         tests=(f'{_TEST}::test_adaptors_leave_statistics_alone',),
     ),

@@ -8,6 +8,7 @@ _FUNCTIONAL = 'tff_pers/models/functional.py'
 _LOCAL_SGD = 'tff_pers/client_works/local_sgd.py'
 _LOCAL_SGD_TEST = 'tests/client_works/local_sgd_test.py'
 _CLIENT_WORK = 'tff_pers/client_works/client_work.py'
+_TFF_CLIENT_WORK = 'tff_pers/client_works/tff_client_work.py'
 _MIXTURES = 'tff_pers/models/mixtures.py'
 _MIXTURES_TEST = 'tests/models/mixtures_test.py'
 _STEPS = 'tff_pers/composition/round_steps.py'
@@ -72,7 +73,7 @@ FAULTS = (
     Fault(
         'empty_clients_count_in_tff',
         what="A client without examples counts in TFF's learning processes.",
-        file=_CLIENT_WORK,
+        file=_TFF_CLIENT_WORK,
         old='counts = tf.logical_and(is_finite, _has_examples(dataset))',
         new='counts = is_finite',
         tests=(
@@ -155,7 +156,7 @@ FAULTS = (
     Fault(
         'sequences_draw_alike_in_every_round',
         what="As a client work of TFF the round's number stays 0.",
-        file=_CLIENT_WORK,
+        file=_TFF_CLIENT_WORK,
         old="seed=state['seed'], round=state['round'] + 1)",
         new="seed=state['seed'], round=state['round'] + 0)",
         tests=(
@@ -186,7 +187,7 @@ FAULTS = (
         'all_gradients_at_the_start',
         what='All local steps take the gradient at the received weights.',
         file=_LOCAL_SGD,
-        old='loss, gradient = model.loss_and_gradient(line.weights, batch)',
+        old='loss, gradient = model.loss_and_gradient(sgd.weights, batch)',
         new='loss, gradient = model.loss_and_gradient(weights, batch)',
         tests=(f'{_LOCAL_SGD_TEST}::test_train_matches_numpy',),
     ),

@@ -5,7 +5,8 @@ from tests.mutants.faults import Fault
 _FACTORIZATION = 'tff_pers/numerics/factorization.py'
 _LOW_RANK = 'tff_pers/numerics/low_rank.py'
 _FACTORIZED = 'tff_pers/models/factorized.py'
-_TIERED = 'tff_pers/models/tiers.py'
+_TIERED = 'tff_pers/models/tiered_model.py'
+_TIERS = 'tff_pers/models/tiers.py'
 _MASKED = 'tff_pers/models/masked.py'
 _AGGREGATOR = 'tff_pers/aggregators/low_rank.py'
 _DECAY = 'tff_pers/client_works/frobenius_decay.py'
@@ -450,14 +451,14 @@ FAULTS = (
         'momentum_starts_at_the_weights',
         what='Momentum is not 0 when a round starts.',
         file='tff_pers/client_works/local_step.py',
-        old='return Line(weights, tf.nest.map_structure(tf.zeros_like, weights))',
-        new='return Line(weights, weights)',
+        old='return SgdState(weights, tf.nest.map_structure(tf.zeros_like, weights))',
+        new='return SgdState(weights, weights)',
         tests=_ORACLE,
     ),
     Fault(
         'smallest_is_the_largest',
         what='all_smallest are tiers of the largest ratio.',
-        file=_TIERED,
+        file=_TIERS,
         old='return (min(of_task),) * len(of_task)',
         new='return (max(of_task),) * len(of_task)',
         tests=(f'{_FEDHM_TEST}::test_ratios',),

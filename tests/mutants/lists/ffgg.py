@@ -132,8 +132,8 @@ FAULTS = (
         'private_rate_of_theta',
         what='The private half-steps have the step size of theta.',
         file=_TRAINING,
-        old='own = local.of(model).take(own, gradient, rates.own)',
-        new='own = local.of(model).take(own, gradient, rates.theta)',
+        old='own = local.of(model).apply(own, gradient, rates.own)',
+        new='own = local.of(model).apply(own, gradient, rates.theta)',
         tests=_ALTERNATES,
     ),
     Fault(

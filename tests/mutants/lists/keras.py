@@ -32,7 +32,7 @@ FAULTS = (
     Fault(
         'steps_are_not_averaged',
         what='The accuracy of a sequence is that of its first step.',
-        file='tff_pers/models/functional.py',
+        file='tff_pers/models/loss_functions.py',
         old='return tf.reduce_mean(hits, axis=steps) if steps else hits',
         new='return hits[:, 0] if steps else hits',
         tests=(

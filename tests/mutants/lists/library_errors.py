@@ -168,7 +168,7 @@ FAULTS = (
     Fault(
         'skipped_labels_refused',
         what='A label that marks what the loss skips is refused.',
-        file='tff_pers/models/labels.py',
+        file='tff_pers/models/keras_losses.py',
         old='      return bool(tf.reduce_all(tf.math.is_finite(loss_of_one)))',
         new='      return False',
         tests=(_LABELS,),
@@ -176,9 +176,9 @@ FAULTS = (
     Fault(
         'binary_labels_unchecked',
         what='A binary cross-entropy takes label 2.',
-        file='tff_pers/models/labels.py',
-        old='    return Labels(2)\n',
-        new='    return Labels(3)\n',
+        file='tff_pers/models/keras_losses.py',
+        old='    return labels.Labels(2)\n',
+        new='    return labels.Labels(3)\n',
         tests=(_LABELS,),
     ),
     Fault(

@@ -94,7 +94,7 @@ FAULTS = (
     Fault(
         'frozen_part_counts_in_norm',
         what='A frozen part has a share in the norm that is clipped.',
-        file='tff_pers/client_works/local_step.py',
+        file='tff_pers/client_works/joint_step.py',
         old='gradients = {name: gradients[name] for name in moving}',
         new='gradients = dict(gradients)',
         tests=(
@@ -107,7 +107,7 @@ FAULTS = (
     Fault(
         'everything_is_clipped',
         what='A part whose steps have no scale is shortened too.',
-        file='tff_pers/client_works/local_step.py',
+        file='tff_pers/client_works/joint_step.py',
         old='for n, g in gradients.items() if n not in unclipped}',
         new='for n, g in gradients.items()}',
         tests=(
@@ -118,12 +118,9 @@ FAULTS = (
     Fault(
         'everything_decays',
         what='Parts that are no weights decay too.',
-        file='tff_pers/client_works/local_step.py',
-        old=(
-            'self.momentum, 0.0 if name in undecayed else self.weigh'
-            't_decay'
-        ),
-        new='self.momentum, self.weight_decay',
+        file='tff_pers/client_works/joint_step.py',
+        old='local.momentum, 0.0 if name in undecayed else local.weight_decay',
+        new='local.momentum, local.weight_decay',
         tests=(
             'tests/client_works/local_step_test.py'
             '::test_a_part_that_is_no_weight_of_a_model_does_not_decay',
@@ -234,8 +231,8 @@ FAULTS = (
         'routers_decay',
         what='Weight decay pulls routers to the uniform mixture.',
         file='tff_pers/client_works/router_training.py',
-        old="lines, found, rate, undecayed=('router',), unclipped=unclipped",
-        new='lines, found, rate, unclipped=unclipped',
+        old="states, found, rate, undecayed=('router',), unclipped=unclipped",
+        new='states, found, rate, unclipped=unclipped',
         tests=(
             'tests/client_works/router_training_test.py'
             '::test_models_decay_and_routers_do_not',
@@ -245,9 +242,9 @@ FAULTS = (
         'mfl_plain_step',
         what='Momentum and clipping do nothing with objective=mfl.',
         file='tff_pers/client_works/mfl.py',
-        old='return local.take_parts(lines, found, rate), loss',
+        old='return joint_step.apply(local, states, found, rate), loss',
         new=(
-            'return local_step.PLAIN.take_parts(lines, found, rate)'
+            'return joint_step.apply(local_step.PLAIN, states, found, rate)'
             ', loss'
         ),
         tests=(
@@ -281,8 +278,8 @@ FAULTS = (
         'ditto_without_pull',
         what='The personal model is not pulled.',
         file='baselines/ditto.py',
-        old='return local.take(line, pulled, rate), loss',
-        new='return local.take(line, gradient, rate), loss',
+        old='return local.apply(sgd, pulled, rate), loss',
+        new='return local.apply(sgd, gradient, rate), loss',
         tests=(
             'tests/baselines/ditto_test.py'
             '::test_pull_is_towards_the_received_model',
@@ -375,7 +372,7 @@ FAULTS = (
         ),
         new='**hyperparameters.budget(),',
         tests=(
-            'tests/algorithms/perm/shuffling_test.py'
+            'tests/algorithms/perm/fixed_mixing_test.py'
             '::test_local_steps_of_a_visit_match_numpy',
         ),
     ),

@@ -28,16 +28,16 @@ FAULTS = (
         'pull_away_from_the_anchor',
         what='The proximal gradient has the sign of TFF\'s FedProx.',
         file=_WORK,
-        old='local_sgd.pulled(gradient, line.weights, x, alpha)',
-        new='local_sgd.pulled(gradient, x, line.weights, alpha)',
+        old='local_sgd.pulled(gradient, sgd.weights, x, alpha)',
+        new='local_sgd.pulled(gradient, x, sgd.weights, alpha)',
         tests=_SIGN,
     ),
     Fault(
         'pull_towards_the_last_point',
         what='The anchor of the pull is the current model, so it never pulls.',
         file=_WORK,
-        old='local_sgd.pulled(gradient, line.weights, x, alpha)',
-        new='local_sgd.pulled(gradient, line.weights, line.weights, alpha)',
+        old='local_sgd.pulled(gradient, sgd.weights, x, alpha)',
+        new='local_sgd.pulled(gradient, sgd.weights, sgd.weights, alpha)',
         tests=_SIGN,
     ),
     Fault(
@@ -46,7 +46,7 @@ FAULTS = (
         file=_WORK,
         old='    total = _add(total, direction,',
         new=(
-            '    pull = local_sgd.difference(line.weights, x)\n'
+            '    pull = local_sgd.difference(sgd.weights, x)\n'
             '    plain = local_sgd.descend(direction, pull, alpha)\n'
             '    total = _add(total, plain,'
         ),
@@ -83,12 +83,12 @@ FAULTS = (
         'mean_in_the_place_of_the_sum',
         what='What is sent is divided by the number of gradients.',
         file=_WORK,
-        old='  return Path(total, line.weights, loss)',
+        old='  return Path(total, sgd.weights, loss)',
         new=(
             '  mean = tf.nest.map_structure(\n'
             '      lambda t: t / (len(theta) if theta else\n'
             "                     budget['num_steps']), total)\n"
-            '  return Path(mean, line.weights, loss)'
+            '  return Path(mean, sgd.weights, loss)'
         ),
         tests=_WAY,
     ),
@@ -96,10 +96,10 @@ FAULTS = (
         'gamma_times_the_sum',
         what='What is sent is a difference of models, not a sum of gradients.',
         file=_WORK,
-        old='  return Path(total, line.weights, loss)',
+        old='  return Path(total, sgd.weights, loss)',
         new=(
             '  return Path(\n'
-            '      local_sgd.difference(x, line.weights), line.weights, loss)'
+            '      local_sgd.difference(x, sgd.weights), sgd.weights, loss)'
         ),
         tests=_WAY,
     ),
@@ -107,10 +107,10 @@ FAULTS = (
         'gradient_after_the_last_step_counts',
         what='The sum has the gradient of the next point in place of its own.',
         file=_WORK,
-        old='    loss, gradient = model.loss_and_gradient(line.weights, batch)\n',
+        old='    loss, gradient = model.loss_and_gradient(sgd.weights, batch)\n',
         new=(
-            '    loss, gradient = model.loss_and_gradient(line.weights, batch)\n'
-            '    ahead = local_sgd.descend(line.weights, gradient, gamma)\n'
+            '    loss, gradient = model.loss_and_gradient(sgd.weights, batch)\n'
+            '    ahead = local_sgd.descend(sgd.weights, gradient, gamma)\n'
             '    loss, gradient = model.loss_and_gradient(ahead, batch)\n'
         ),
         tests=(
@@ -130,9 +130,9 @@ FAULTS = (
         'momentum_is_not_summed',
         what='The sum has the gradients where the steps follow momentum.',
         file=_WORK,
-        old='    direction, momentum = local.along(line, gradient)\n'
+        old='    direction, momentum = local.direction_and_momentum(sgd, gradient)\n'
             '    total = _add(total, direction,',
-        new='    direction, momentum = local.along(line, gradient)\n'
+        new='    direction, momentum = local.direction_and_momentum(sgd, gradient)\n'
             '    total = _add(total, gradient,',
         tests=_WAY,
     ),
@@ -323,13 +323,13 @@ FAULTS = (
         file='tff_pers/client_works/local_update.py',
         old=(
             '      gradient = local.with_statistics(pulled, gradient)\n'
-            '    direction, momentum = local.along(line, gradient)\n'
+            '    direction, momentum = local.direction_and_momentum(sgd, gradient)\n'
         ),
         new=(
-            '    direction, momentum = local.along(line, gradient)\n'
+            '    direction, momentum = local.direction_and_momentum(sgd, gradient)\n'
             '    if alpha:\n'
             '      direction = local_sgd.pulled('
-            'direction, line.weights, x, alpha)\n'
+            'direction, sgd.weights, x, alpha)\n'
         ),
         tests=(
             'tests/baselines/fedprox_test.py::test_the_pull_is_in_the_gradient'

@@ -104,7 +104,7 @@ FAULTS = (
     Fault(
         'oracle_without_groups',
         what='Shuffling in the true groups does not ask for groups.',
-        file='tff_pers/algorithms/perm/shuffling.py',
+        file='tff_pers/algorithms/perm/fixed_mixing.py',
         old="    'oracle_groups', ShufflingHyperparameters, needs=('groups',),",
         new="    'oracle_groups', ShufflingHyperparameters,",
         tests=_MARKS,

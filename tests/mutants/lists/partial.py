@@ -71,9 +71,9 @@ FAULTS = (
         old='    gradients = dict(zip(rate, parts.split(gradient)))\n',
         new=(
             '    gradients = dict(zip(rate, parts.split(gradient)))\n'
-            "    moved = local.take(lines['theta'], gradients['theta'],"
+            "    moved = local.apply(states['theta'], gradients['theta'],"
             " rate['theta'])\n"
-            "    late = parts.merge(moved.weights, lines['own'].weights)\n"
+            "    late = parts.merge(moved.weights, states['own'].weights)\n"
             "    gradients['own'] = parts.split("
             'parts.model.loss_and_gradient(late, batch)[1])[1]\n'
         ),

@@ -8,11 +8,11 @@ _ORACLE = (
     f'{_EXAMPLES}::test_is_near_the_oracle_with_another_model_per_client',
 )
 _PERM_TEST = 'tests/algorithms/perm/perm_test.py'
-_SHUFFLING = 'tff_pers/algorithms/perm/shuffling.py'
+_SHUFFLING = 'tff_pers/algorithms/perm/fixed_mixing.py'
 _VISITS = 'tff_pers/algorithms/perm/visits.py'
 _SCHEDULE = 'tff_pers/algorithms/perm/visit_schedule.py'
 _ROWS = 'tff_pers/numerics/mixing_rows.py'
-_SHUFFLING_TEST = 'tests/algorithms/perm/shuffling_test.py'
+_SHUFFLING_TEST = 'tests/algorithms/perm/fixed_mixing_test.py'
 _SCHEDULE_TEST = 'tests/algorithms/perm/visit_schedule_test.py'
 _MATCHING = 'tff_pers/numerics/matching.py'
 

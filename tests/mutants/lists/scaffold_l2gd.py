@@ -38,9 +38,9 @@ FAULTS = (
         'no_correction',
         what='Scaffold takes the steps of FedAvg.',
         file=_SCAFFOLD,
-        old='tf.add, local.direction(line.weights, gradient), correction',
+        old='tf.add, local.direction(sgd.weights, gradient), correction',
         new=(
-            'lambda d, _: d, local.direction(line.weights, gradient),'
+            'lambda d, _: d, local.direction(sgd.weights, gradient),'
             ' correction'
         ),
         tests=_BOX,
@@ -120,12 +120,12 @@ FAULTS = (
         what='Clipping acts on the corrected gradient.',
         file=_SCAFFOLD,
         old=(
-            '          tf.add, local.direction(line.weights, gradient),'
+            '          tf.add, local.direction(sgd.weights, gradient),'
             ' correction\n      )'
         ),
         new=(
             '          tf.add, gradient, correction\n      )\n'
-            '      direction = local.direction(line.weights, direction)'
+            '      direction = local.direction(sgd.weights, direction)'
         ),
         tests=_AGREE,
     ),

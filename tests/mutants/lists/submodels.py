@@ -300,7 +300,7 @@ FAULTS = (
         ),
         new=(
             '          submodels.replace(\n'
-            '              model, all_ if all_ is line.weights else\n'
+            '              model, all_ if all_ is sgd.weights else\n'
             '              tf.nest.map_structure(tf.zeros_like, all_), new, kept'
             '\n          ) if new else all_\n'
         ),
@@ -311,15 +311,15 @@ FAULTS = (
         what='A step is one of all weights, with gradient 0 above the width.',
         file=_FJORD,
         old=(
-            '      moved = local.take(own, gradient, learning_rate)\n'
-            '      return local_step.Line(*(\n'
+            '      moved = local.apply(own, gradient, learning_rate)\n'
+            '      return local_step.SgdState(*(\n'
         ),
         new=(
-            '      return local.take(line, submodels.expand(\n'
+            '      return local.apply(sgd, submodels.expand(\n'
             '          model, gradient, kept\n'
             '      ), learning_rate), loss\n'
             '      moved = own\n'
-            '      return local_step.Line(*(\n'
+            '      return local_step.SgdState(*(\n'
         ),
         tests=(f'{_FJORD_TEST}::test_what_a_step_does_not_train_rests',),
     ),

@@ -208,7 +208,7 @@ FAULTS = (
     Fault(
         'tested_on_what_it_adapts_to',
         what='Who adapts is tested on the rows that it adapted to, too.',
-        file='tff_pers/experiments/later_clients.py',
+        file='tff_pers/experiments/reload_run.py',
         old='      np.array_equal(a, b)\n',
         new='      np.shape(a) == np.shape(b)\n',
         tests=(f'{_AFTER}test_who_does_not_adapt_is_tested_on_all_rows',),

@@ -6,7 +6,7 @@ _VALIDATION = 'tff_pers/data/validation.py'
 _PROGRAM = 'tff_pers/simulation/program.py'
 _METRIC_ROWS = 'tff_pers/simulation/metric_rows.py'
 _EXPERIMENT = 'tff_pers/experiments/experiment.py'
-_ROUND_METRICS = 'tff_pers/core/round_metrics.py'
+_LEFT_OUT = 'tff_pers/core/left_out.py'
 _VALIDATION_TEST = 'tests/data/validation_test.py'
 _KNOWLEDGE_TEST = 'tests/simulation/task_knowledge_test.py'
 _NON_FINITE_TEST = 'tests/simulation/non_finite_test.py'
@@ -199,7 +199,7 @@ FAULTS = (
     Fault(
         'left_out_clients_count',
         what='Clients that are left out count in the training metrics.',
-        file=_ROUND_METRICS,
+        file=_LEFT_OUT,
         old='    return tf.logical_and(is_reported, tf.logical_not(left_out))',
         new='    return is_reported',
         tests=(

@@ -32,7 +32,7 @@ from tff_pers.core import process
 from tff_pers.core import random
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import masked
-from tff_pers.models import tiers as tiers_lib
+from tff_pers.models import tiered_model
 from tff_pers import tff
 
 # Takes the place of a client in the key: separates this draw from theirs.
@@ -41,7 +41,7 @@ _DIRECTIONS_USE = -9
 
 @builders.checked
 def build_fedhm(
-    tiered: tiers_lib.TieredModel,
+    tiered: tiered_model.TieredModel,
     assign: tier_assignment.Assign,
     hyperparameters: fedhm_hp.FedHMHyperparameters = (
         fedhm_hp.FedHMHyperparameters()

@@ -8,6 +8,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.models import factorized
 from tff_pers.models import functional
 from tff_pers.models import layers
+from tff_pers.models import tiered_model
 from tff_pers.models import tiers as tiers_lib
 
 
@@ -92,7 +93,7 @@ class FedHMHyperparameters(hp.MaskedLoss, hp.Aggregation, hp.LocalTraining):
 
   def tiered(
       self, model: functional.FunctionalModel, of_task: Sequence[float]
-  ) -> tiers_lib.TieredModel:
+  ) -> tiered_model.TieredModel:
     """Returns the models of all tiers.
 
     Args:
@@ -102,7 +103,7 @@ class FedHMHyperparameters(hp.MaskedLoss, hp.Aggregation, hp.LocalTraining):
     Raises:
       ValueError: See `ratios`.
     """
-    return tiers_lib.TieredModel(
+    return tiered_model.TieredModel(
         model, self.ratios(of_task), self.layers_of_full_rank(), self.rank_base
     )
 

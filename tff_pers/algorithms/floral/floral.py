@@ -28,6 +28,7 @@ from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import mfl
 from tff_pers.client_works import router_training
+from tff_pers.client_works import tff_client_work
 from tff_pers.composition import builders
 from tff_pers.config import methods
 from tff_pers.core import process
@@ -208,7 +209,7 @@ def build_floral_client_work(
     adapted: See `build_floral`.
     hyperparameters: See `build_floral`; clients must be stateless.
     client_weighting: See `build_floral`.
-    seed: See `client_work.as_client_work_process`.
+    seed: See `tff_client_work.as_client_work_process`.
 
   Raises:
     ValueError: If routers are not learned, clients are stateful, or `splits` is
@@ -233,7 +234,7 @@ def build_floral_client_work(
         f' adaptors, found {hyperparameters.splits}.'
     )
   routers = floral_routers.chosen(adapted, hyperparameters)
-  return client_work.as_client_work_process(
+  return tff_client_work.as_client_work_process(
       _build_work(adapted, routers, hyperparameters, client_weighting),
       adapted.mixed(np.zeros([adapted.num_adaptors])), seed,
   )

@@ -19,10 +19,10 @@ import tensorflow as tf
 
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import setting as setting_lib
-from tff_pers.composition import server_state
+from tff_pers.composition import own_next
 
 
-def nobody(num_clients: int, dimension: int, dtype: tf.DType) -> Any:
+def empty_table(num_clients: int, dimension: int, dtype: tf.DType) -> Any:
   """Returns the empty table before the first gradient."""
   zeros = tf.zeros([num_clients])
   return collections.OrderedDict(
@@ -39,9 +39,9 @@ def known(setting: setting_lib.Setting, table: Any, index: Any) -> Any:
   """
   first = setting.hyperparameters.first_visit
   if setting.full_participation or setting.hyperparameters.gradient_batch:
-    return server_state.computed(lambda client: False, index)
+    return own_next.computed(lambda client: False, index)
   return keyed.fetch(
-      server_state.computed(lambda table: table['dates'], table), index,
+      own_next.computed(lambda table: table['dates'], table), index,
       lambda dates, client: dates[client] >= first, setting.num_clients,
   )
 
@@ -74,7 +74,7 @@ def of_round(
 ) -> Any:
   """Returns the table after round t if no gradient was known before."""
   keys, vectors = gradients['keys'], gradients['fingerprints']
-  before = nobody(num_clients, vectors.shape[1], vectors.dtype)
+  before = empty_table(num_clients, vectors.shape[1], vectors.dtype)
   # If all clients take part, rows mostly arrive in order, and then the rows,
   # which are as large as all models, are the table: no copy is needed.
   in_order = tf.logical_and(

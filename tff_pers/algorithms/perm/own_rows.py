@@ -8,7 +8,7 @@ import tensorflow as tf
 from tff_pers.aggregators import shuffling as keyed
 from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.composition import deployment
-from tff_pers.composition import server_state
+from tff_pers.composition import own_next
 from tff_pers.core import process
 from tff_pers import tff
 
@@ -60,7 +60,7 @@ def deploying(
   )
   return process.PersonalizedProcess(
       initialize_seeded=initialize_seeded,
-      initialize_client=server_state.stateless_client(state_type),
+      initialize_client=own_next.stateless_client(state_type),
       next_fn=next_fn,
       deploy=deploy_rows,
       evaluate=lambda: deployment.build_evaluate(deploy_rows, devices.deployed),

@@ -25,6 +25,7 @@ from tff_pers.algorithms.perm import perm_server
 from tff_pers.algorithms.perm import visits
 from tff_pers.composition import builders
 from tff_pers.composition import dispatch as dispatch_lib
+from tff_pers.composition import own_next
 from tff_pers.composition import server_state
 from tff_pers.config import methods
 from tff_pers.core import process
@@ -33,7 +34,7 @@ from tff_pers.models import functional
 from tff_pers import tff
 
 # A `federated_map`: its values are all at the server, or all at the clients.
-computed = server_state.computed
+computed = own_next.computed
 PermHyperparameters = perm_hyperparameters.PermHyperparameters
 # Tables up to this many numbers (64 MiB) are kept for later clients.
 _FEW_NUMBERS = 2**24
@@ -82,10 +83,10 @@ def build_perm(
   `perm_clusters`.
 
   Server state: `weights` w, `models` the table of the w_i [N, ...], `mixing` A
-  (see `mixing_rows`), `pending` (see `visit_schedule.nothing_pending`), `table`
-  of gradients (see `fingerprints`) at the model `anchor`, `assignment` to
-  models (see `perm_clusters.nobody`), `scale` (kappa) and `lambda_`, with which
-  A was solved (0: not yet). Clients are stateless.
+  (see `mixing_rows`), `pending` (see `visit_schedule.no_pending_visits`),
+  `table` of gradients (see `fingerprints`) at the model `anchor`, `assignment`
+  to models (see `perm_clusters.unassigned`), `scale` (kappa) and `lambda_`,
+  with which A was solved (0: not yet). Clients are stateless.
 
   The step of stage 1, of the warm-up and of the visits is that of `local_step`.
   In (a) of Algorithm 2 clients clip and decay the update of w, but not the G_i
@@ -95,7 +96,7 @@ def build_perm(
   Limit cases: lambda -> infinity gives A[i, j] = n_j / n, one model for all;
   lambda -> 0 the identity, local training.
 
-  Moving statistics of batch normalization (`models.batch_norm`) are averaged in
+  Moving statistics of batch normalization (`moving_statistics`) are averaged in
   local steps of w, and travel with the visiting models; every host updates them
   with its batches if s_i alpha_i(c) > 0. G_i uses the statistics of w and is 0
   in them, so that comparisons ignore them and steps of w along G_i keep them.
@@ -171,7 +172,7 @@ def build_perm(
       tff.FederatedType(data_type, tff.CLIENTS),
   )
   def next_fn(state, client_states, data):
-    clock = server_state.fields_of(state, 'round', 'seed')
+    clock = own_next.fields_of(state, 'round', 'seed')
     index = computed(lambda data: data['index'], data)
     cohort = keyed.present(index, num_clients)
 
@@ -193,7 +194,7 @@ def build_perm(
           kappa, message, index, data
       )
     # With the w at which the G_i were taken, not the new one.
-    old = server_state.fields_of(
+    old = own_next.fields_of(
         state, 'round', 'seed', 'weights', 'mixing', 'assignment', 'lambda_',
         'table', 'anchor',
     )
@@ -214,11 +215,11 @@ def build_perm(
 
     # The loss is w's before the first visit, later that of hosted models.
     client_metrics = computed(
-        round_metrics.of_reports, data,
+        own_next.of_reports, data,
         (work.report, visit_report, *trial_reports),
     )
     return process.RoundOutput(
-        state=server_state.advance(
+        state=own_next.advance(
             state, aggregator=mean.state, weights=weights, models=models,
             mixing=solved.mixing, pending=hosts.pending, table=solved.table,
             anchor=solved.anchor, scale=kappa, assignment=solved.assignment,

@@ -39,7 +39,7 @@ class Client(setting.PermSetting):
     Returns:
       `<update, weight, gradients, report>`: `update` is averaged and moves w;
       `gradients`, with 0 or 1 `rows`, are compared in (b); the report is as in
-      `round_metrics.of_reports`. Non-finite values are not sent.
+      `own_next.of_reports`. Non-finite values are not sent.
     """
     t, index = message['round'], data['index']
     moves, by_steps = self.moves_w(t), self.trains_w(t)

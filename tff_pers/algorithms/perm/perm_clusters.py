@@ -31,7 +31,7 @@ from tff_pers.numerics import mixing as mixing_lib
 _CLUSTERS_USE = -6  # Separates these draws from others.
 
 
-def nobody(setting: setting_lib.PermSetting) -> tf.Tensor:
+def unassigned(setting: setting_lib.PermSetting) -> tf.Tensor:
   """Returns the initial value of the server state's field `assignment`.
 
   int32[N], the model of each client, -1: none yet; () if each client has its

@@ -28,7 +28,7 @@ from tff_pers.client_works import client_work
 from tff_pers.client_works import held_out
 from tff_pers.client_works import local_step
 from tff_pers.composition import deployment
-from tff_pers.composition import server_state
+from tff_pers.composition import own_next
 from tff_pers.core import interception
 from tff_pers.core import random
 from tff_pers.core import round_metrics
@@ -54,14 +54,14 @@ class Trial(perm_client.Client):
     `scale`, the current kappa, is at the server, everything else at the
     clients. Returns (kappa at the server, reports at the clients).
     """
-    tried = server_state.computed(self.alone, message, data)
+    tried = own_next.computed(self.alone, message, data)
     mixed = keyed.fetch(
         keyed.collect(tried, self.num_clients), index, self.mixtures,
         self.num_clients,
     )
-    scored = server_state.computed(self.score, message, tried, mixed, data)
+    scored = own_next.computed(self.score, message, tried, mixed, data)
     losses = tff.federated_sum(scored.losses)
-    return server_state.computed(self._best, scale, losses), scored.report
+    return own_next.computed(self._best, scale, losses), scored.report
 
   def alone(self, message: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
     """Trains a client by itself in the round of the choice.

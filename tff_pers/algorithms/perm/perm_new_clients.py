@@ -28,7 +28,7 @@ from tff_pers.algorithms.perm import perm_clusters
 from tff_pers.algorithms.perm import perm_mixing
 from tff_pers.client_works import client_work
 from tff_pers.composition import dispatch as dispatch_lib
-from tff_pers.composition import server_state
+from tff_pers.composition import own_next
 from tff_pers.core import round_metrics
 from tff_pers.numerics import mixing_rows
 from tff_pers.numerics import simplex
@@ -55,12 +55,12 @@ def build_dispatch(
       tff.FederatedType(client.data_type, tff.CLIENTS),
   )
   def dispatch(state, data):
-    index = server_state.computed(lambda data: data['index'], data)
+    index = own_next.computed(lambda data: data['index'], data)
     message = broadcast(state, index)
-    shown = server_state.computed(
+    shown = own_next.computed(
         lambda message, data: _show(client, message, data), message, data
     )
-    found = server_state.computed(
+    found = own_next.computed(
         lambda state, rows: _mixtures(client, state, rows), state,
         keyed.collect(shown, max(num_new_clients, 1)),
     )

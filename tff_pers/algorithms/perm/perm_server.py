@@ -35,15 +35,15 @@ class Server(setting.PermSetting):
         weights=weights,
         models=own_rows.tile(weights, self.num_models),
         mixing=mixing,
-        pending=visit_schedule.nothing_pending(
+        pending=visit_schedule.no_pending_visits(
             hyperparameters, mixing, self.full_participation
         ),
-        table=fingerprints.nobody(
+        table=fingerprints.empty_table(
             self.num_clients, hyperparameters.sketch or vector.shape[0],
             vector.dtype,
         ) if keeps_table else (),
         anchor=weights if keeps_table else (),
-        assignment=perm_clusters.nobody(self),
+        assignment=perm_clusters.unassigned(self),
         scale=tf.constant(
             perm_lambda.DEFAULT if hyperparameters.lambda_scale == 'auto'
             else hyperparameters.lambda_scale, tf.float32,

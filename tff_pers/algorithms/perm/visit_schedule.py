@@ -79,7 +79,7 @@ class ShufflingHyperparameters(hp.LocalTraining):
     return 1.0 if matched else 4.0
 
 
-def nothing_pending(
+def no_pending_visits(
     hyperparameters: Any, mixing: Any, full_participation: bool
 ) -> Any:
   """Returns the initial value of the server state's field `pending`.
@@ -129,7 +129,7 @@ def next_owners(
   Args:
     clock: `<round, seed>`; rounds are counted from the first with visits.
     mixing: Mixing weights, whose support matchings visit.
-    pending: See `nothing_pending`.
+    pending: See `no_pending_visits`.
     cohort: bool[N], the clients that take part; permutations need all.
     hyperparameters: `ShufflingHyperparameters`.
   """

@@ -19,7 +19,7 @@ from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_step
-from tff_pers.composition import server_state
+from tff_pers.composition import own_next
 from tff_pers.core import interception
 from tff_pers.core import round_metrics
 from tff_pers.numerics import mixing_rows
@@ -85,11 +85,11 @@ def visit_clients(
       value, index, lambda value, client: _hosted(setting, value, client),
       setting.num_clients,
   )
-  visited = server_state.computed(
+  visited = own_next.computed(
       lambda hosted, data: _visit(setting, hosted, data), hosted, data
   )
   rows = keyed.collect(visited.rows, setting.num_clients)
-  models = server_state.computed(
+  models = own_next.computed(
       lambda models, rows: keyed.scatter(models, rows['keys'], rows['models']),
       models, rows,
   )

@@ -81,7 +81,7 @@ def open_run(folder: str, data_dir: str) -> Opened:
   experiment_lib.check_same(saved, experiment.config)
   if not data_dir:
     return _own(experiment)
-  with flags.sentences('', ['data_dir']):
+  with flags.usage_errors('', ['data_dir']):
     return _of_file(experiment, folder, flags.resolve_path(data_dir))
 
 
@@ -136,6 +136,7 @@ def _of_file(experiment, folder: str, path: str) -> Opened:
         index[name], dict(x=table.x, y=y), some
     )
     if name in trained:
+      # It adapts as in its run, and the file only tests it.
       train.append(task.train[trained[name]])
       test.append(part(
           rows if table.is_test is None else rows[table.is_test[rows]]
@@ -146,6 +147,7 @@ def _of_file(experiment, folder: str, path: str) -> Opened:
     test.append(part(tested))
   tiers = task.tiers
   if tiers is not None:
+    # Those that follow belong to clients that the run held out.
     tiers = np.asarray(tiers)[:task.num_clients]
     if table.tier is not None:
       own = [

@@ -5,12 +5,12 @@ import pyarrow as pa
 import pytest
 
 from tff_pers.data import cells
-from tff_pers.data import growing
+from tff_pers.data import column_builders
 
 
 @pytest.mark.parametrize('num_rows', [None, 100])
 def test_rows_stay_in_place_while_an_array_grows(num_rows):
-  grown = growing.Growing(np.float32, num_rows, 2)
+  grown = column_builders.GrowableArray(np.float32, num_rows, 2)
   expected = np.arange(200, dtype=np.float32).reshape(100, 2)
   for first, end in ((0, 1), (1, 1), (1, 60), (60, 99), (99, 100)):
     grown.extend(end - first)[:] = expected[first:end]
@@ -20,7 +20,7 @@ def test_rows_stay_in_place_while_an_array_grows(num_rows):
 
 
 def test_an_array_whose_size_is_known_never_moves():
-  grown = growing.Growing(np.int32, 4)
+  grown = column_builders.GrowableArray(np.int32, 4)
   first = grown.extend(1)
   first[:] = 7
   grown.extend(3)[:] = 8
@@ -29,7 +29,7 @@ def test_an_array_whose_size_is_known_never_moves():
 
 
 def test_codes_are_the_same_in_all_batches():
-  codes = growing.Codes(None)
+  codes = column_builders.Codes(None)
   for batch in (['b', 'a', 'b'], ['c', 'a']):
     codes.add(cells.texts(pa.array(batch)))
   assert codes.distinct == ['b', 'a', 'c']
@@ -39,12 +39,12 @@ def test_codes_are_the_same_in_all_batches():
 
 def test_the_first_cells_decide_what_y_is():
   kinds = [
-      type(growing.labels_or_targets(pa.array(batch), None))
+      type(column_builders.labels_or_targets(pa.array(batch), None))
       for batch in (['1'], ['a', 'b'], ['a', '1'], ['', 'a'], [''], [1.0])
   ]
   assert kinds == [
-      growing.Targets, growing.Names, growing.Targets, growing.Names,
-      growing.Targets, growing.Targets,
+      column_builders.Targets, column_builders.Names, column_builders.Targets, column_builders.Names,
+      column_builders.Targets, column_builders.Targets,
   ]
 
 
@@ -54,7 +54,7 @@ def test_targets_are_labels_if_all_are_whole():
       ((['1', '0'], ['2.0', 'true']), np.int64, ('0', '1', '2.0')),
       ((['1', '0'], ['.5', '1']), np.float64, ('0', '.5', '1')),
   ):
-    column = growing.Targets(None)
+    column = column_builders.Targets(None)
     assert [column.add(pa.array(batch)) for batch in batches] == [None, None]
     y, found = column.result()
     assert y.dtype == dtype and y[:2].tolist() == [1, 0] and found == spelling
@@ -67,14 +67,14 @@ def test_targets_are_labels_if_all_are_whole():
     (range(21),), (range(11), range(11, 21)),
 ])
 def test_many_numbers_are_not_spelled(batches):
-  column = growing.Targets(None)
+  column = column_builders.Targets(None)
   for batch in batches:
     column.add(pa.array([str(n) for n in batch]))
   assert column.result()[1] is None and column.result()[0].tolist()[-1] == 20
 
 
 def test_names_become_positions_in_their_sorted_list():
-  column = growing.Names(None)
+  column = column_builders.Names(None)
   assert column.add(pa.array(['b', 'a'])) is None
   assert column.add(pa.array(['c', 'a'])) is None
   y, classes = column.result()

@@ -7,7 +7,7 @@ import pytest
 
 from baselines import local_only
 from tests.algorithms.perm import visits
-from tff_pers.algorithms.perm import shuffling
+from tff_pers.algorithms.perm import fixed_mixing
 
 _N = 4
 _PROBLEM = visits.random_quadratics(0, _N, 3)
@@ -17,7 +17,7 @@ _hyperparameters = visits.hyperparameters
 
 @functools.lru_cache(maxsize=None)
 def _build(**values):
-  return shuffling.build_shuffling(
+  return fixed_mixing.build_shuffling(
       _PROBLEM.model, _MIXING, _hyperparameters(**values)
   )
 
@@ -97,8 +97,9 @@ def test_scale_n_is_step_n_eta():
 def test_one_hot_rows_are_local_training():
   """With matchings, in every round, bit by bit."""
   values = dict(local_steps=3, batch_size=4, learning_rate=0.05)
-  process = shuffling.build_shuffling(
-      _PROBLEM.model, np.eye(_N), shuffling.ShufflingHyperparameters(**values)
+  process = fixed_mixing.build_shuffling(
+      _PROBLEM.model, np.eye(_N),
+      fixed_mixing.ShufflingHyperparameters(**values),
   )
   alone = local_only.build_local_only(
       _PROBLEM.model, local_only.LocalOnlyHyperparameters(**values)
@@ -130,7 +131,7 @@ def test_identity_is_local_training_once_per_epoch():
 
 def test_identity_in_the_process():
   """perm check 7, A = I: visits of weight 0 change nothing at all."""
-  process = shuffling.build_shuffling(
+  process = fixed_mixing.build_shuffling(
       _PROBLEM.model, np.eye(_N), _hyperparameters()
   )
   states = _rounds(process, _N)
@@ -164,7 +165,7 @@ def test_models_reach_the_minimizer_of_their_mixture(target):
 def test_one_client_is_plain_sgd():
   """perm check 7, N = 1."""
   problem = visits.random_quadratics(5, 1, 3)
-  process = shuffling.build_shuffling(
+  process = fixed_mixing.build_shuffling(
       problem.model, np.ones((1, 1)), _hyperparameters()
   )
   moved = _rounds(process, 2, problem=problem)[-1]['models'][0][0]
@@ -269,4 +270,4 @@ def test_full_participation_refuses_a_smaller_cohort():
 ])
 def test_raises_on_bad_mixing_weights(mixing, message):
   with pytest.raises(ValueError, match=message):
-    shuffling.build_shuffling(_PROBLEM.model, mixing)
+    fixed_mixing.build_shuffling(_PROBLEM.model, mixing)

@@ -1,4 +1,4 @@
-"""`side_by_side`: programs on cores of their own, and how they end."""
+"""`subprocess_pool`: programs on cores of their own, and how they end."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import time
 import psutil
 import pytest
 
-from tff_pers.experiments import side_by_side
+from tff_pers.experiments import subprocess_pool
 
 
 @pytest.fixture(name='modules')
@@ -29,7 +29,7 @@ def test_programs_run_to_their_end_whatever_becomes_of_others(modules, capsys):
       good='import sys\nprint("a", *sys.argv[1:])\nprint("b")\n',
       bad='raise SystemExit(3)',
   )
-  codes = side_by_side.run(
+  codes = subprocess_pool.run(
       dict(one=['bad'], two=['good', '--x=1'], three=['good']), 2
   )
   assert codes == dict(one=3, two=0, three=0)
@@ -46,15 +46,15 @@ def test_cores_are_dealt(modules, capsys):
       cores='import os, time\nprint(*os.sched_getaffinity(0))\n'
       'time.sleep(0.5)\n'
   )
-  number = side_by_side.num_cores()
-  side_by_side.run({str(i): ['cores'] for i in range(number)}, number)
+  number = subprocess_pool.num_cores()
+  subprocess_pool.run({str(i): ['cores'] for i in range(number)}, number)
   lines = capsys.readouterr().out.splitlines()
   found = [set(line.split(': ')[1].split()) for line in lines]
   assert sum(map(len, found)) == len(set().union(*found)) == number
   # One job alone has them all; more jobs than cores share.
-  side_by_side.run(dict(a=['cores']), 1)
+  subprocess_pool.run(dict(a=['cores']), 1)
   assert len(capsys.readouterr().out.split(': ')[1].split()) == number
-  side_by_side.run({str(i): ['cores'] for i in range(number + 1)}, number + 1)
+  subprocess_pool.run({str(i): ['cores'] for i in range(number + 1)}, number + 1)
   lines = capsys.readouterr().out.splitlines()
   assert all(len(line.split(': ')[1].split()) == 1 for line in lines)
 
@@ -64,7 +64,7 @@ def test_as_many_at_a_time_as_asked(modules, capsys):
       clock='import time\nstart = time.time()\ntime.sleep(0.3)\n'
       'print(start, time.time())\n'
   )
-  side_by_side.run({str(i): ['clock'] for i in range(3)}, 1)
+  subprocess_pool.run({str(i): ['clock'] for i in range(3)}, 1)
   lines = capsys.readouterr().out.splitlines()
   times = [tuple(map(float, line.split(': ')[1].split())) for line in lines]
   assert all(one[1] <= two[0] for one, two in zip(times, times[1:]))
@@ -74,8 +74,8 @@ def test_as_many_at_a_time_as_asked(modules, capsys):
 def test_they_end_with_us(end, modules, tmp_path):
   modules(
       long='import time\ntime.sleep(600)\n',
-      program='from tff_pers.experiments import side_by_side\n'
-      'side_by_side.run(dict(a=["long"], b=["long"], c=["long"]), 2)\n',
+      program='from tff_pers.experiments import subprocess_pool\n'
+      'subprocess_pool.run(dict(a=["long"], b=["long"], c=["long"]), 2)\n',
   )
   process = subprocess.Popen(
       [sys.executable, '-m', 'program'], cwd=tmp_path,

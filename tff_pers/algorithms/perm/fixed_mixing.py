@@ -22,6 +22,7 @@ from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.algorithms.perm import visit_schedule
 from tff_pers.algorithms.perm import visits
 from tff_pers.composition import builders
+from tff_pers.composition import own_next
 from tff_pers.composition import server_state
 from tff_pers.config import methods
 from tff_pers.core import process
@@ -51,7 +52,7 @@ def build_shuffling(
   local training (once per epoch); all A[i, c] = 1/N drive every model to the
   minimizer of the mean loss. Cost per client and round: one model down and one
   up, as in FedAvg, and a scalar. Server state: `models` the table of the w_i
-  [N, ...], `mixing` A, `pending` (see `visit_schedule.nothing_pending`).
+  [N, ...], `mixing` A, `pending` (see `visit_schedule.no_pending_visits`).
   Clients are stateless.
 
   Args:
@@ -79,7 +80,7 @@ def build_shuffling(
     return collections.OrderedDict(
         models=own_rows.tile(model.initial_weights(seed), num_clients),
         mixing=mixing,
-        pending=visit_schedule.nothing_pending(
+        pending=visit_schedule.no_pending_visits(
             hyperparameters, mixing, full_participation
         ),
     )
@@ -102,17 +103,17 @@ def build_shuffling(
       tff.FederatedType(setting.data_type, tff.CLIENTS),
   )
   def next_fn(state, client_states, data):
-    index = server_state.computed(lambda data: data['index'], data)
-    hosts = server_state.computed(
-        host, server_state.fields_of(state, 'round', 'seed'), state.mixing,
+    index = own_next.computed(lambda data: data['index'], data)
+    hosts = own_next.computed(
+        host, own_next.fields_of(state, 'round', 'seed'), state.mixing,
         state.pending, keyed.present(index, num_clients),
     )
     models, report = visits.visit_clients(
         setting, state, state.models, state.mixing, hosts.owners, index, data
     )
-    metrics = server_state.computed(round_metrics.of_reports, data, (report,))
+    metrics = own_next.computed(own_next.of_reports, data, (report,))
     return process.RoundOutput(
-        state=server_state.advance(state, models=models, pending=hosts.pending),
+        state=own_next.advance(state, models=models, pending=hosts.pending),
         client_states=client_states,
         metrics=round_metrics.aggregate(metrics),
     )

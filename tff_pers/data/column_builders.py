@@ -36,7 +36,7 @@ class Targets:
   rule = 'a number'
 
   def __init__(self, num_rows: Optional[int]):
-    self._values = Growing(np.float64, num_rows)
+    self._values = GrowableArray(np.float64, num_rows)
     # Spelling in the file, by number; None: there are too many numbers.
     self._spelling: Optional[dict[float, str]] = {}
 
@@ -142,7 +142,7 @@ class Codes:
   """A column of texts, as positions in a list of distinct texts."""
 
   def __init__(self, num_rows: Optional[int]):
-    self._rows, self._known = Growing(np.int32, num_rows), Known()
+    self._rows, self._known = GrowableArray(np.int32, num_rows), Known()
 
   @property
   def codes(self) -> np.ndarray:
@@ -168,7 +168,7 @@ class Codes:
     ]
 
 
-class Growing:
+class GrowableArray:
   """An array that grows by batches of rows.
 
   Attributes:

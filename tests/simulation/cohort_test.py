@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from tff_pers.simulation import cohort
 
@@ -86,3 +87,12 @@ def test_the_evaluated_sample_has_draws_of_its_own():
         np.sort(np.random.default_rng(key).choice(10**6, 5, False)).tolist()
         for key in ([1, number, 0], [1, number], [2, number], [3, number])
     )
+
+
+@pytest.mark.parametrize('number, size, marked, num_clients', [
+    (2, 10, 5, 25), (0, 3, 1, 20), (4, 3, 5, 9), (1, 4, 3, 5),
+])
+def test_chance_of_more_is_that_of_scipy(number, size, marked, num_clients):
+  expected = scipy.stats.hypergeom.sf(number, num_clients, marked, size)
+  found = cohort.chance_of_more(number, size, marked, num_clients)
+  np.testing.assert_allclose(found, expected, atol=1e-12)

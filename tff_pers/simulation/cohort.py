@@ -4,6 +4,7 @@ A sampler is a pure function `(seed, round) -> indices`, int32 and ascending, so
 that a resumed run draws the same cohorts.
 """
 
+import math
 from typing import Callable, Sequence
 
 import numpy as np
@@ -62,6 +63,26 @@ def evaluated(honest: np.ndarray, number: int, seed: int) -> np.ndarray:
     )
   generator = np.random.default_rng([_EVALUATED, seed])
   return np.sort(generator.choice(honest, number, replace=False))
+
+
+def chance_of_more(
+    number: int, size: int, marked: int, num_clients: int
+) -> float:
+  """Returns P(X > number), X being how many marked clients a cohort has.
+
+  X is hypergeometric, because a cohort is drawn without replacement.
+
+  Args:
+    number: f.
+    size: Cohort size m.
+    marked: How many of all clients are marked.
+    num_clients: N.
+  """
+  drawn = sum(
+      math.comb(marked, k) * math.comb(num_clients - marked, size - k)
+      for k in range(min(number, size) + 1)
+  )
+  return 1.0 - drawn / math.comb(num_clients, size)
 
 
 def weighted(weights: npt.ArrayLike, clients_per_round: int) -> Sampler:

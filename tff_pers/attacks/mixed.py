@@ -37,7 +37,9 @@ class Mixed(attack.Attack):
     self._parts()
 
   def _parts(self) -> dict[str, attack.Attack]:
-    return dict(first=attack.parse(self.first), second=attack.parse(self.second))
+    return dict(
+        first=attack.parse(self.first), second=attack.parse(self.second)
+    )
 
   # For other attacks these are class attributes.
   @property

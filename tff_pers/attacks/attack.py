@@ -92,12 +92,20 @@ class Attack:
     return memory, ()
 
   def flips(self, sender: Sender) -> Any:
-    """Returns whether this attacker trains on flipped labels, a bool."""
+    """Returns whether an attacker trains on flipped labels, a bool.
+
+    Args:
+      sender: The attacker.
+    """
     del sender  # By default all do the same.
     return self.flips_labels
 
   def is_absent(self, sender: Sender) -> Any:
-    """Returns whether this attacker sends nothing, a bool."""
+    """Returns whether an attacker sends nothing, a bool.
+
+    Args:
+      sender: The attacker.
+    """
     del sender
     return self.is_silent
 

@@ -53,8 +53,8 @@ def build_ffgg(
               Delta <- grad_theta f_m(theta, w)               w is constant
     server  : theta <- theta - gamma_theta * sum_m q_m Delta_m / sum_m q_m
 
-  Delta is the gradient of the mean loss over all examples of the client, or over
-  `gradient_examples` random ones, without dropout. Private weights restart
+  Delta is the gradient of the mean loss over all examples of the client, or
+  over `gradient_examples` random ones, without dropout. Private weights restart
   whenever a client takes part and are then discarded; stateful clients keep
   them. For the server, deployment, and metrics that tell whether the split
   suits the data, see `ffgg_stages.compose`.

@@ -67,7 +67,7 @@ class PartialHyperparameters(split_hyperparameters.SplitHyperparameters):
       0,
       'First rounds, in which all weights are global and trained by FedAvg;'
       ' the private weights start from the result. A learning_rate_schedule'
-      ' spans them (steps: as listed), and starts anew after them.',
+      ' spans them (steps: as listed) and starts again after them.',
       minimum=0, when='stateful=false and private_init=initial',
   )
   pretrain_learning_rate: float = hp.field(
@@ -100,8 +100,7 @@ class PartialHyperparameters(split_hyperparameters.SplitHyperparameters):
         f'{split}\nPrivate weights take steps of {rate:g}, which is'
         f' {self.pretrain_rate / rate:.0f} times smaller than'
         f' {self.pretrain_rate:g}, the step size of the other weights before'
-        ' or meanwhile. They start anew in each round and may not learn'
-        ' anything.'
+        ' or meanwhile. They restart in each round and may not learn.'
     )
 
   def of_pretraining(self) -> 'PartialHyperparameters':
@@ -336,8 +335,8 @@ class LocalFFGGHyperparameters(PartialHyperparameters):
     )
 
 
-# Section 5.4 of the spec sheet, Table 2: the stages of `pipeline`, each with its
-# own step sizes. The rounds are the sum of both stages, 2500 and so on.
+# Table 2, section 5.4 of the spec sheet: the stages, each with its step sizes.
+# Their rounds, 2500, 3100 and 1500 in all, are those of the run.
 _PIPELINE = dict(client_weighting='uniform', adapt_epochs=5)
 _ADAM = dict(
     _PIPELINE, batch_size=64, server_optimizer='adam',

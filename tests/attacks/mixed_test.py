@@ -18,7 +18,7 @@ from tff_pers.runtime import native
 _ROUNDS, _BYZANTINE, _STEP = 12, 5, 0.066
 _PLAIN = (
     'mean', 'median', 'trimmed_mean', 'geometric_median', 'krum', 'multi_krum',
-    'centered_clipping',
+    'centered_clipping', 'caf',
 )
 _ALL = [*_PLAIN, *(
     f'{preparation}({rule})'

@@ -93,6 +93,21 @@ def _centered_clipping(x, f):
   return v
 
 
+def _filtered_mean(x, f):
+  """CAF, by the covariance matrix."""
+  c, smallest, largest = np.ones(len(x)), np.inf, np.inf
+  while c.sum() > len(x) - 2 * f and largest > 0:
+    w = c / c.sum()
+    mean = w @ x
+    values, vectors = np.linalg.eigh((w[:, None] * (x - mean)).T @ (x - mean))
+    if values[-1] < smallest:
+      best, smallest = mean, values[-1]
+    tau = np.where(c > 0, ((x - mean) @ vectors[:, -1]) ** 2, 0)
+    largest = tau.max()
+    c = c * (1 - tau / largest)
+  return best
+
+
 _RULES = dict(
     mean=lambda x, f: x.mean(axis=0),
     median=lambda x, f: np.median(x, axis=0),
@@ -101,6 +116,7 @@ _RULES = dict(
     krum=lambda x, f: x[_krum_order(x, f)[0]],
     multi_krum=lambda x, f: x[_krum_order(x, f)[:len(x) - f]].mean(axis=0),
     centered_clipping=_centered_clipping,
+    caf=_filtered_mean,
 )
 
 

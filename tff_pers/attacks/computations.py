@@ -63,7 +63,7 @@ def build_start(
 
   @tff.tensorflow.computation
   def start():
-    seen = ()
+    seen: Any = ()
     if window and attack.is_omniscient:
       seen = collections.OrderedDict(
           byzantine=tf.zeros([window], tf.bool), index=tf.fill([window], -1),

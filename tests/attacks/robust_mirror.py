@@ -94,7 +94,7 @@ def _centered_clipping(x, f):
 
 
 def _filtered_mean(x, f):
-  """CAF, by the covariance matrix."""
+  """CAF, by the covariance matrix; copies lose their weights together."""
   c, smallest, largest = np.ones(len(x)), np.inf, np.inf
   while c.sum() > len(x) - 2 * f and largest > 0:
     w = c / c.sum()
@@ -104,7 +104,8 @@ def _filtered_mean(x, f):
       best, smallest = mean, values[-1]
     tau = np.where(c > 0, ((x - mean) @ vectors[:, -1]) ** 2, 0)
     largest = tau.max()
-    c = c * (1 - tau / largest)
+    left = np.where(np.isclose(tau, largest, rtol=1e-12), 0, 1 - tau / largest)
+    c = c * left
   return best
 
 

@@ -28,7 +28,9 @@ summary.csv, summary.md, tiers.csv (models of capacity tiers) and plots; plots
 that cannot be compared, such as mixing weights, go to the folders of the first
 seed (binaries.plot draws all plots of a run at any time). With --delays or an
 event-driven method, also writes times.csv: the virtual time to an accuracy. A
-method's flags apply to all its variants; bracket options override them."""
+method's flags apply to all its variants; bracket options override them.
+--rounds gives all variants equally many messages, those of a round times this
+number: FedBuff takes fewer server updates than FedAsync."""
 
 DEFAULT_ALGOS = 'perm,fedavg_finetuned,fedavg,local_only'
 

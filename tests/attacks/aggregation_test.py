@@ -64,6 +64,12 @@ def run(text, sent=SENT, weights=WEIGHTS, byzantine=BYZANTINE, **options):
         ('alie', [MU - scipy.stats.norm.ppf(2 / 3) * STD] * 2),
         ('mimic', [SENT[0], SENT[0]]),
         ('huge', np.full([2, 3], 1e30)),
+        # Of the attackers 1, 4 and 6, who is absent, one makes the first.
+        ('mixed[first=bit_flip,second=ipm,share=0.4]', [-SENT[1], -10 * MU]),
+        ('mixed[first=bit_flip,second=alie[z=2],share=0.6]',
+         [-SENT[1], -SENT[4]]),
+        ('mixed[first=mixed[first=sign_flip,second=none],second=bit_flip,'
+         'share=0.7]', [-MU, SENT[4]]),
     ],
 )
 def test_message(text, expected):
@@ -132,6 +138,29 @@ def test_silent_clients_are_absent_but_not_refused():
   assert output.measurements['num_refused'] == 0
 
 
+def test_only_some_are_silent():
+  output, sent, weights = run('mixed[first=silent,second=ipm,share=0.4]')
+  np.testing.assert_array_equal(weights, [1, 0, 3, 1, 1, 0, 0])
+  np.testing.assert_allclose(sent[4], -10 * MU)
+  assert output.measurements['num_refused'] == 0
+
+
+def test_of_messages_one_by_one_attackers_see_the_last_ones():
+  """Client 1 attacks with minus the mean of the honest of the last three."""
+  process = received.create('sign_flip', window=3)
+  state = received.start(process)
+  expected = [
+      (0, SENT[0]), (1, -SENT[0]), (2, SENT[2]), (3, SENT[3]),
+      # The window holds messages 2, 3 and its own.
+      (1, -(SENT[2] + SENT[3]) / 2), (1, -SENT[3]), (1, 0 * SENT[1]),
+  ]
+  for client, message in expected:
+    value = received.cohort([SENT[client]], [client == 1], [client])
+    output = process.next(state, value, [np.float32(1)])
+    state = output.state
+    np.testing.assert_allclose(received.rows(output)[0], [message])
+
+
 @pytest.mark.parametrize('text', ['nan', 'silent'])
 def test_nobody_left_is_no_round(text):
   output, _, _ = run(text, byzantine=[True] * 7)
@@ -184,7 +213,7 @@ def test_mimic_remembers_its_target():
     found = received.rows(output)[0][np.argsort(order)]
     copied = [i for i in range(3) if np.array_equal(found[i], found[3])]
     target = copied if target is None else target
-    assert copied == target == [state['memory']['target'] - 10]
+    assert copied == target == [state['memory']['own']['target'] - 10]
   assert state['round'] == 4
 
 
@@ -322,7 +351,7 @@ def test_unknown_shapes():
   cohort = [
       collections.OrderedDict(
           update=[np.ones([size], np.float32)], byzantine=np.bool_(size == 5),
-          index=np.int32(size),
+          index=np.int32(size), place=np.float64(0.5),
       ) for size in (2, 5)
   ]
   output = process.next(
@@ -335,7 +364,9 @@ def test_unknown_shapes():
     create(attacks.BitFlip(), tff.TensorType(np.int32, [2]))
 
 
-@pytest.mark.parametrize('text', ['adaptive', 'mimic[warmup=2]', 'noise', 'nan'])
+@pytest.mark.parametrize(
+    'text', ['adaptive', 'mimic[warmup=2]', 'noise', 'nan', 'mixed']
+)
 def test_runtimes_agree(text):
   process = received.create(
       text, tff.aggregators.MeanFactory(no_nan_division=True)

@@ -9,7 +9,7 @@ from tff_pers import attacks
 def test_names():
   assert attacks.names() == sorted([
       'none', 'bit_flip', 'sign_flip', 'label_flip', 'noise', 'alie', 'ipm',
-      'mimic', 'adaptive', 'nan', 'inf', 'huge', 'silent',
+      'mimic', 'mixed', 'adaptive', 'nan', 'inf', 'huge', 'silent',
   ])
 
 
@@ -25,6 +25,8 @@ def test_names():
         ('alie[z=-1.5]', attacks.Alie(z=-1.5)),
         ('mimic', attacks.Mimic(warmup=0)),
         ('mimic[warmup=5]', attacks.Mimic(warmup=5)),
+        ('mixed[second=ipm[eps=2],share=.25]',
+         attacks.Mixed(first='alie', second='ipm[eps=2]', share=0.25)),
     ],
 )
 def test_parse(text, attack):
@@ -40,6 +42,8 @@ def test_parse(text, attack):
          " 'kappa'"),
         ('noise[std=1,scale=2]', '`scale` must be left at 10 unless std=0'),
         ('mimic[warmup=1.5]', '`warmup` must be an integer'),
+        ('mixed[first=imp]', "`attack` must be one of .*found 'imp'"),
+        ('mixed[share=1]', '`share` must be a number .* < 1.0, found 1.0'),
     ],
 )
 def test_parse_refuses(text, message):
@@ -52,7 +56,11 @@ def test_parse_refuses(text, message):
 def test_who_sees_what():
   """Noise of an absolute size needs no message of anybody else."""
   seeing = [n for n in attacks.names() if attacks.parse(n).is_omniscient]
-  assert seeing == ['adaptive', 'alie', 'ipm', 'mimic', 'noise', 'sign_flip']
+  assert seeing == [
+      'adaptive', 'alie', 'ipm', 'mimic', 'mixed', 'noise', 'sign_flip'
+  ]
+  assert not attacks.Mixed('bit_flip', 'nan').is_omniscient
+  assert attacks.Mixed('bit_flip', 'label_flip').flips_labels
   assert not attacks.Noise(std=1.0).is_omniscient
   flipping = [n for n in attacks.names() if attacks.parse(n).flips_labels]
   assert flipping == ['adaptive', 'label_flip']
@@ -60,5 +68,5 @@ def test_who_sees_what():
 
 def test_huge_is_finite_in_float32():
   own = tf.zeros([2])
-  sent = attacks.Huge().message(own, (), None)
+  sent = attacks.Huge().message(own, (), None, None)
   assert tf.reduce_all(tf.math.is_finite(sent)) and tf.reduce_min(sent) > 1e29

@@ -63,7 +63,10 @@ def _trainer(rule, attack, num_byzantine=BYZANTINE):
           random.fold_in(key, 0),
       )
       bad = tf.stack([
-          attack.message(own[k], plan, random.fold_in(key, 1, k))
+          attack.message(
+              own[k], plan, random.fold_in(key, 1, k),
+              attack_lib.Sender(HONEST + k, (k + 0.5) / num_byzantine),
+          )
           for k in range(num_byzantine)
       ])
       received = tf.concat([honest, bad], axis=0)

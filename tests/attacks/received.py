@@ -42,14 +42,14 @@ class Factory(tff.aggregators.WeightedAggregationFactory):
 
 def value_type(update_type=UPDATE):
   return tff.to_type(collections.OrderedDict(
-      update=update_type, byzantine=np.bool_, index=np.int32
+      update=update_type, byzantine=np.bool_, index=np.int32, place=np.float64
   ))
 
 
-def create(text, factory=None, rule=attacks_adaptive.Mean()):
+def create(text, factory=None, rule=attacks_adaptive.Mean(), window=0):
   """Returns the process of the attack with that text."""
   return attacks.attacked(
-      factory or Factory(), attacks.parse(text), rule
+      factory or Factory(), attacks.parse(text), rule, window
   ).create(value_type(), WEIGHT)
 
 
@@ -63,10 +63,18 @@ def cohort(messages, byzantine, indices=None):
               np.array(message[:2], np.float32),
               np.array(message[2:], np.float64),
           ],
-          byzantine=np.bool_(is_bad), index=np.int32(index),
+          byzantine=np.bool_(is_bad), index=np.int32(index), place=place,
       )
-      for message, is_bad, index in zip(messages, byzantine, indices)
+      for message, is_bad, index, place in zip(
+          messages, byzantine, indices, places(byzantine)
+      )
   ]
+
+
+def places(byzantine):
+  """Returns the places of attackers among them, as `attack.Sender` has them."""
+  number = np.cumsum(byzantine)
+  return (number - 0.5) / max(number[-1], 1)
 
 
 def start(process, seed=5):

@@ -108,6 +108,9 @@ def of(bad):
         ('nan', (SUMS[0] + 2 * SUMS[2]) / 3),
         ('inf', (SUMS[0] + 2 * SUMS[2]) / 3),
         ('silent', (SUMS[0] + 2 * SUMS[2]) / 3),
+        # Only the first attacker's labels are flipped.
+        ('mixed[first=label_flip,second=bit_flip]',
+         of([SUMS[1] * [1, -1], -SUMS[4]])),
     ],
 )
 def test_what_the_plain_mean_becomes(attack, expected):

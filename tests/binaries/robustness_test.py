@@ -8,6 +8,8 @@ import pytest
 from binaries import robustness
 from binaries import train
 from tff_pers.evaluation import plots
+from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
 from tff_pers.experiments import processes
 from tff_pers.experiments import robustness_table
 
@@ -194,3 +196,23 @@ def test_train_refuses_what_cannot_be(argv, sentence, tmp_path, capsys):
   assert code == 2
   line, = capsys.readouterr().err.strip().splitlines()
   assert sentence in line, line
+
+
+@pytest.mark.parametrize('rule, tip', [
+    # 5 of 25 clients attack: P(X > 2) = 0.30 for cohorts of 10, P(X > 3) = 0.06.
+    ('trimmed_mean', 'Tip: --fedavg_aggregator=trimmed_mean[f=4].'),
+    ('krum', 'Tip: larger cohorts.'),  # f = 4 needs more than 10 messages.
+    ('trimmed_mean[f=4]', ''), ('median', ''),  # It uses no f.
+])
+def test_a_sentence_says_that_cohorts_have_more_attackers(rule, tip):
+  run = experiment_lib.build(
+      dict(algo='fedavg', task='digits', num_clients=25, num_byzantine=5,
+           clients_per_round=10, fedavg_aggregator=rule),
+      flags.all_flags(flags.own_flag('algo', 'fedavg', 'The method.')),
+  )
+  remark = experiment_lib.remark_on_cohorts(run)
+  assert remark.endswith(tip) and bool(remark) == bool(tip)
+  if tip:
+    assert remark.startswith(
+        '30% of the cohorts have more than 2 Byzantine clients, which is the f'
+    )

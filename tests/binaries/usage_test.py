@@ -316,8 +316,6 @@ def test_events_drive_no_method_of_more_than_weights(algo, tmp_path, capsys):
      "`--delays` must name a CSV file that can be read, found '/none.csv'"),
     (['--algo=fedasync', '--rounds=auto'],
      '`--rounds` must be a number of server updates with driver=events'),
-    (['--algo=fedasync', '--num_byzantine=2', '--attack=ipm'],
-     '`--attack` must be none with driver=events'),
     (['--algo=fedavg[driver=events,aggregator=median]'],
      '`--driver` must be rounds with a robust rule'),
     (['--algo=local_ffgg[pretrain_rounds=2,driver=events]', '--model=mlp'],

@@ -61,6 +61,24 @@ def test_a_run_of_events_has_the_messages_of_the_rounds():
   assert given.plan.schedule.num_updates >= 7
 
 
+def test_rounds_of_a_comparison_are_numbers_of_messages():
+  """In brackets they count the updates of their own method."""
+  def counted(algo):
+    experiment = experiment_lib.build(
+        dict(algo=algo, task='digits', rounds=6, eval_every=3), TABLE,
+        brackets_win=True,
+    )
+    alone = experiment_lib.build(experiment.config['given'], TABLE)
+    for one in (experiment, alone):
+      yield one.task.rounds, one.task.eval_every, one.flag('rounds')
+  for algo, expected in (
+      ('fedavg', (6, 3, 6)), ('fedasync', (120, 60, 120)),
+      ('fedbuff[buffer_size=10]', (12, 6, 12)),
+      ('fedbuff[buffer_size=10,rounds=7,eval_every=2]', (7, 2, 7)),
+  ):
+    assert list(counted(algo)) == [expected, expected]
+
+
 @pytest.mark.parametrize('driver', ['rounds', 'events'])
 def test_events_keep_kernels_dense(driver):
   """Messages under way are in checkpoints, with no examples of clients."""

@@ -16,5 +16,6 @@ from tff_pers.attacks.messages import Nan
 from tff_pers.attacks.messages import Noise
 from tff_pers.attacks.messages import SignFlip
 from tff_pers.attacks.messages import Silent
+from tff_pers.attacks.mixed import Mixed
 from tff_pers.attacks.scope import carried_out
 from tff_pers.attacks.screening import screen

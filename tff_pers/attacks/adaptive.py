@@ -48,7 +48,9 @@ class Adaptive(attack.Attack):
         possible, search, lambda: attacks.sign_flip(honest)
     )
 
-  def message(self, own: Any, plan: Any, key: tf.Tensor) -> tf.Tensor:
+  def message(
+      self, own: Any, plan: Any, key: tf.Tensor, sender: attack.Sender
+  ) -> tf.Tensor:
     return plan
 
 

@@ -20,10 +20,12 @@ def attacked(
     factory: structure.Factory,
     attack: attack_lib.Attack,
     rule: Any = attacks_adaptive.Mean(),
+    window: int = 0,
 ) -> tff.aggregators.WeightedAggregationFactory:
   """Returns `factory` with clients that attack it.
 
-  A value is `<update=U, byzantine=bool, index=int32>`. Messages of honest
+  A value is `<update=U, byzantine=bool, index=int32, place=float64>`, the last
+  two as in `attack.Sender`. Messages of honest
   clients are not changed. Attackers see the honest messages of the round (those
   that have a weight > 0 and are finite), and send what `attack` computes from
   them; an attacker of weight 0 is absent and sends nothing. Then the server
@@ -34,7 +36,8 @@ def attacked(
 
   `next`: <S@SERVER, {<update, byzantine, index>}@CLIENTS, {W}@CLIENTS> ->
   <state=S, result=R, measurements=M>@SERVER with S = `<inner, seed=int64[2],
-  round=int32, memory>`, where `memory` is the state of the attackers. M has the
+  round=int32, memory>`, where `memory` is the state of the attackers, with the
+  messages that they have seen before if there is a `window`. M has the
   fields of the measurements of `factory` (as one field `inner` if they have no
   names) and
 
@@ -46,17 +49,22 @@ def attacked(
     factory: Any TFF factory.
     attack: The attack of the Byzantine clients.
     rule: The rule that attackers assume, see `attacks_adaptive.Rule`.
+    window: 0: attackers see the messages of the round; else the last `window`
+      messages, where a round is a single message that has arrived.
   """
-  return _AttackedFactory(absence.leave_out_absent(factory), attack, rule)
+  return _AttackedFactory(
+      absence.leave_out_absent(factory), attack, rule, window
+  )
 
 
 class _AttackedFactory(tff.aggregators.WeightedAggregationFactory):
   """See `attacked`."""
 
-  def __init__(self, inner, attack, rule):
+  def __init__(self, inner, attack, rule, window):
     self._inner = inner
     self._attack = attack
     self._rule = rule
+    self._window = window
 
   def create(
       self, value_type: tff.Type, weight_type: tff.Type
@@ -74,14 +82,16 @@ class _AttackedFactory(tff.aggregators.WeightedAggregationFactory):
       return mapped.map_first(computations.build_update(value_type), inner)
     if hasattr(self._inner, 'build_form'):
       form = computations.build_form(self._inner, value_type)
-      formed = attacked(self._inner.of_formed, self._attack, self._rule)
+      formed = attacked(
+          self._inner.of_formed, self._attack, self._rule, self._window
+      )
       return mapped.map_first(
           form, formed.create(form.type_signature.result, weight_type)
       )
     inner = self._inner.create(update_type, weight_type)
     computations.check_update(self._attack, update_type)
     collect = computations.build_collect(self._attack, value_type, weight_type)
-    start = computations.build_start(self._attack, update_type)
+    start = computations.build_start(self._attack, value_type, self._window)
     plan = computations.build_plan(
         self._attack, self._rule, start.type_signature.result,
         collect.type_signature.result.member,

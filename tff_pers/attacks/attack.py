@@ -28,6 +28,19 @@ class Seen(NamedTuple):
   rule: Any
 
 
+class Sender(NamedTuple):
+  """The attacker that sends a message.
+
+  Attributes:
+    client: int32, its index.
+    place: float64 in (0, 1), its place among all attackers: (k + 1/2) / f for
+      the k-th of f, counted from 0 in the order of their indices.
+  """
+
+  client: Any
+  place: Any
+
+
 @dataclasses.dataclass(frozen=True)
 class Attack:
   """An attack; its fields are its options.
@@ -36,10 +49,11 @@ class Attack:
 
   Attributes:
     name: Name as users write it.
-    flips_labels: Whether attackers train on flipped labels.
+    flips_labels: Whether attackers train on flipped labels; if only some of
+      them do, `flips` tells which.
     is_omniscient: Whether attackers see all messages. If so, `plan` gets them,
       and messages must have a known length.
-    is_silent: Whether attackers send nothing.
+    is_silent: Whether attackers send nothing; if only some, see `is_absent`.
   """
 
   name: ClassVar[str] = 'none'
@@ -77,15 +91,36 @@ class Attack:
     del seen, key
     return memory, ()
 
-  def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
+  def flips(self, sender: Sender) -> Any:
+    """Returns whether an attacker trains on flipped labels, a bool.
+
+    Args:
+      sender: The attacker.
+    """
+    del sender  # By default all do the same.
+    return self.flips_labels
+
+  def is_absent(self, sender: Sender) -> Any:
+    """Returns whether an attacker sends nothing, a bool.
+
+    Args:
+      sender: The attacker.
+    """
+    del sender
+    return self.is_silent
+
+  def message(
+      self, own: tf.Tensor, plan: Any, key: tf.Tensor, sender: Sender
+  ) -> tf.Tensor:
     """Returns the message of one attacker, float[d].
 
     Args:
       own: float[d], its message by the protocol.
       plan: See `plan`.
       key: int64[2], key of this round and attacker.
+      sender: Who sends it.
     """
-    del plan, key
+    del plan, key, sender
     return own
 
 

@@ -1,6 +1,6 @@
 """TFF computations of an attacked aggregation.
 
-A value is `<update, byzantine=bool, index=int32>`, see `aggregation.attacked`.
+A value is `<update, byzantine, index, place>`, see `aggregation.attacked`.
 """
 
 import collections
@@ -51,14 +51,27 @@ def check_update(attack: attack_lib.Attack, update_type: tff.Type) -> None:
 
 
 def build_start(
-    attack: attack_lib.Attack, update_type: tff.Type
+    attack: attack_lib.Attack, value_type: tff.Type, window: int
 ) -> tff.Computation:
-  """Returns ( -> memory), the initial memory of attackers."""
-  return tff.tensorflow.computation(
-      lambda: attack.start(
-          vectors.width(update_type), vectors.dtype(update_type)
+  """Returns ( -> <own, seen>), the initial memory of attackers.
+
+  `seen` are the last `window` messages, () without one; those of index -1 are
+  empty.
+  """
+  update_type = value_type['update']
+  dim, dtype = vectors.width(update_type), vectors.dtype(update_type)
+
+  @tff.tensorflow.computation
+  def start():
+    seen: Any = ()
+    if window and attack.is_omniscient:
+      seen = collections.OrderedDict(
+          byzantine=tf.zeros([window], tf.bool), index=tf.fill([window], -1),
+          message=tf.zeros([window, dim], dtype),
       )
-  )
+    return collections.OrderedDict(own=attack.start(dim, dtype), seen=seen)
+
+  return start
 
 
 def build_collect(
@@ -114,11 +127,18 @@ def build_plan(
 
   @tff.tensorflow.computation(key_type, np.int32, memory_type, rows_type)
   def plan(seed, round_num, memory, rows):
-    key = random.fold_in(seed, round_num)
+    key, before = random.fold_in(seed, round_num), memory['seen']
+    if before:
+      rows = tf.nest.map_structure(
+          lambda old, new: tf.ensure_shape(
+              tf.concat([old, new], axis=0)[-old.shape[0]:], old.shape
+          ), before, rows,
+      )
     seen = _seen(rows, rule) if attack.is_omniscient else None
-    memory, made = attack.plan(memory, seen, key)
+    own, made = attack.plan(memory['own'], seen, key)
     return collections.OrderedDict(
-        memory=memory, order=collections.OrderedDict(key=key, plan=made)
+        memory=collections.OrderedDict(own=own, seen=rows if before else ()),
+        order=collections.OrderedDict(key=key, plan=made),
     )
 
   return plan
@@ -127,7 +147,7 @@ def build_plan(
 def _seen(rows, rule) -> attack_lib.Seen:
   """Returns what attackers see in the collected messages."""
   byzantine = rows['byzantine']
-  honest = tf.logical_not(byzantine)
+  honest = tf.logical_and(rows['index'] >= 0, tf.logical_not(byzantine))
   return attack_lib.Seen(
       honest=tf.boolean_mask(rows['message'], honest),
       indices=tf.boolean_mask(rows['index'], honest),
@@ -151,6 +171,7 @@ def build_send(
   @tff.tensorflow.computation(value_type, weight_type, order_type)
   def send(value, weight, order):
     own, index = value['update'], value['index']
+    sender = attack_lib.Sender(index, value['place'])
     present = tf.reduce_any(weight > 0)
     # An absent client sends nothing, not even an attack.
     attacks = tf.logical_and(value['byzantine'], present)
@@ -158,13 +179,14 @@ def build_send(
     def bad():
       message = attack.message(
           vectors.flatten(own, wide), order['plan'],
-          random.fold_in(order['key'], index),
+          random.fold_in(order['key'], index), sender,
       )
       return vectors.unflatten(message, own)
 
     update = tf.cond(attacks, bad, lambda: own)
     if attack.is_silent:
-      weight = tf.where(attacks, tf.zeros_like(weight), weight)
+      leaves = tf.logical_and(attacks, attack.is_absent(sender))
+      weight = tf.where(leaves, tf.zeros_like(weight), weight)
     finite = round_metrics.all_finite(update)
     # Also zero the update, because 0 times NaN is NaN.
     update, weight = tf.cond(

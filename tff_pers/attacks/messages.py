@@ -25,7 +25,9 @@ class BitFlip(attack.Attack):
   name: ClassVar[str] = 'bit_flip'
   kappa: float = hp.field(1.0, 'Factor of the flipped message.', above=0.0)
 
-  def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
+  def message(
+      self, own: tf.Tensor, plan: Any, key: tf.Tensor, sender: attack.Sender
+  ) -> tf.Tensor:
     return -tf.constant(self.kappa, own.dtype) * own
 
 
@@ -45,7 +47,9 @@ class Nan(attack.Attack):
 
   name: ClassVar[str] = 'nan'
 
-  def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
+  def message(
+      self, own: tf.Tensor, plan: Any, key: tf.Tensor, sender: attack.Sender
+  ) -> tf.Tensor:
     return tf.fill(tf.shape(own), tf.constant(np.nan, own.dtype))
 
 
@@ -56,7 +60,9 @@ class Inf(attack.Attack):
 
   name: ClassVar[str] = 'inf'
 
-  def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
+  def message(
+      self, own: tf.Tensor, plan: Any, key: tf.Tensor, sender: attack.Sender
+  ) -> tf.Tensor:
     return tf.fill(tf.shape(own), tf.constant(np.inf, own.dtype))
 
 
@@ -70,7 +76,9 @@ class Huge(attack.Attack):
       1e30, 'The number; the largest float32 is 3.4e38.', above=0.0
   )
 
-  def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
+  def message(
+      self, own: tf.Tensor, plan: Any, key: tf.Tensor, sender: attack.Sender
+  ) -> tf.Tensor:
     return tf.fill(tf.shape(own), tf.constant(self.value, own.dtype))
 
 
@@ -89,7 +97,7 @@ class _Common(attack.Attack):
 
   is_omniscient: ClassVar[bool] = True
 
-  def message(self, own, plan, key):
+  def message(self, own, plan, key, sender):
     return plan
 
   def plan(self, memory, seen, key):
@@ -172,7 +180,9 @@ class Noise(attack.Attack):
     scale = tf.constant(self.scale, seen.honest.dtype)
     return memory, attacks.noise_scale(seen.honest, scale)
 
-  def message(self, own: tf.Tensor, plan: Any, key: tf.Tensor) -> tf.Tensor:
+  def message(
+      self, own: tf.Tensor, plan: Any, key: tf.Tensor, sender: attack.Sender
+  ) -> tf.Tensor:
     sigma = tf.constant(self.std, own.dtype) if self.std else plan
     drawn = tf.random.stateless_normal(tf.shape(own), key, dtype=own.dtype)
     return sigma * drawn

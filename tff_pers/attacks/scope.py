@@ -30,28 +30,42 @@ class _Threat(interception.Change):
   byzantine: Any
   num_classes: int
   rule: Any
+  window: int
 
   def _is_byzantine(self, data):
     """Returns whether the client of dense data is Byzantine, bool."""
     return tf.gather(tf.constant(self.byzantine, tf.bool), data['index'])
 
+  def _place(self, data):
+    """Returns the place of this client among attackers, see `Sender`."""
+    number = np.cumsum(self.byzantine)  # k + 1 for the k-th attacker.
+    return tf.gather(
+        tf.constant((number - 0.5) / max(number[-1], 1), tf.float64),
+        data['index'],
+    )
+
   def data(self, data):
     """Returns data whose labels attackers may flip."""
     if not self.attack.flips_labels:
       return data
-    return labels.flipped_where(
-        self._is_byzantine(data), data, self.num_classes
+    sender = attack_lib.Sender(data['index'], self._place(data))
+    flips = tf.logical_and(
+        self._is_byzantine(data), self.attack.flips(sender)
     )
+    return labels.flipped_where(flips, data, self.num_classes)
 
   def update(self, update, data):
-    """Returns `<update, byzantine, index>`, as an attacked factory takes."""
+    """Returns a value of an attacked factory, see `aggregation.attacked`."""
     return collections.OrderedDict(
-        update=update, byzantine=self._is_byzantine(data), index=data['index']
+        update=update, byzantine=self._is_byzantine(data), index=data['index'],
+        place=self._place(data),
     )
 
   def aggregator(self, factory):
     """See `aggregation.attacked`."""
-    return aggregation.attacked(factory, self.attack, self.rule)
+    return aggregation.attacked(
+        factory, self.attack, self.rule, self.window
+    )
 
 
 def carried_out(
@@ -60,6 +74,7 @@ def carried_out(
     *,
     num_classes: int = 0,
     rule: Any = attacks_adaptive.Mean(),
+    window: int = 0,
 ) -> ContextManager[None]:
   """Within the context, built methods are attacked by Byzantine clients.
 
@@ -69,10 +84,13 @@ def carried_out(
     num_classes: C, for attacks that flip labels; 0: a regression.
     rule: The rule of the server, which the adaptive attack knows, see
       `attacks_adaptive.Rule`.
+    window: Number of messages that attackers see, see `aggregation.attacked`.
 
   Returns:
     A context manager.
   """
   if byzantine is None or attack is None or attack == attack_lib.Attack():
     return contextlib.nullcontext()
-  return interception.changing(_Threat(attack, byzantine, num_classes, rule))
+  return interception.changing(_Threat(
+      attack, byzantine, num_classes, rule, window
+  ))

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any, Collection, Mapping, NamedTuple, Optional
 
 from tff_pers.config import methods
-from tff_pers.data import brackets
 from tff_pers.data import task as task_lib
 from tff_pers.experiments import auto_rounds
 from tff_pers.experiments import flags
@@ -17,6 +16,8 @@ from tff_pers.simulation import cohort
 DEFAULT_DELAYS = 'exponential[slow=10]'
 # Flags that act only with driver=events.
 _OF_EVENTS = ('in_flight', 'redispatch')
+# Flags that count server updates.
+COUNTS = ('rounds', 'eval_every')
 
 
 class Plan(NamedTuple):
@@ -29,6 +30,11 @@ class Plan(NamedTuple):
 
   schedule: Optional[asynchrony.Schedule] = None
   clock: Optional[asynchrony_clocks.RoundClock] = None
+
+  @property
+  def in_flight(self) -> int:
+    """Number of clients at work at the same time; 0 in a run by rounds."""
+    return 0 if self.schedule is None else self.schedule.in_flight
 
 
 def driver_of(method: methods.Method, given: Mapping[str, Any]) -> str:
@@ -56,22 +62,30 @@ def _takes_events(method: methods.Method) -> bool:
 
 
 def in_events(
-    task: task_lib.Task, given: Mapping[str, Any], hyperparameters: Any
+    task: task_lib.Task, given: Mapping[str, Any], hyperparameters: Any,
+    own: Collection[str],
 ) -> task_lib.Task:
-  """Returns the task with the defaults of an event-driven run.
+  """Returns the task with the numbers of an event-driven run.
 
-  A server update counts as a round. Unless the task sets their number, all
-  updates together consume as many messages as the task's rounds. The interval
+  A server update counts as a round. All updates together consume as many
+  messages as the task's rounds, or as many as the task says. The interval
   between evaluations is scaled accordingly.
+
+  Args:
+    task: The task; flags that were given are applied.
+    given: Values of the flags that were given.
+    hyperparameters: Those of the method.
+    own: Given flags that are for this method only, and thus count its updates.
+      A number of rounds for all methods of a comparison is one of messages.
   """
-  rounds = task.updates or -(
-      -task.rounds * (task.clients_per_round or task.num_clients)
-      // hyperparameters.messages_per_update
-  )
+  messages = task.rounds * (task.clients_per_round or task.num_clients)
+  if task.updates and 'rounds' not in given:
+    messages = task.updates
+  rounds = -(-messages // hyperparameters.messages_per_update)
   changes: dict[str, Any] = {}
-  if 'rounds' not in given:
+  if 'rounds' not in own:
     changes['rounds'] = rounds
-  if 'eval_every' not in given:
+  if 'eval_every' not in own:
     changes['eval_every'] = max(1, task.eval_every * rounds // task.rounds)
   return dataclasses.replace(task, **changes)
 
@@ -107,12 +121,6 @@ def check(
     raise flags.UsageError(
         '`--rounds` must be a number of server updates with driver=events,'
         ' found auto.'
-    )
-  attack = given.get('attack', flags.DEFAULTS['attack'])
-  if brackets.parse(attack)[0] != 'none':
-    raise flags.UsageError(
-        '`--attack` must be none with driver=events, because messages arrive'
-        f' one by one and an attacker sees no others, found {attack}.'
     )
   rule = getattr(hyperparameters, 'aggregator', 'mean')
   if rule != 'mean':

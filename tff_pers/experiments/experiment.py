@@ -8,6 +8,7 @@ import re
 from typing import Any, Collection, Iterable, Mapping, Optional, Sequence
 
 import numpy as np
+from scipy import stats
 import tensorflow as tf
 
 import baselines  # pylint: disable=unused-import
@@ -46,6 +47,8 @@ _FROM_TASK = (
     'client_weighting', 'clients_per_round', 'rounds', 'eval_every',
     'tier_assignment',
 )
+# A cohort has "often" too many attackers above this share of rounds.
+_OFTEN = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,7 +203,12 @@ def build(
   _check_needs(method, missing, family)
   events.check(driver, given, hyperparameters, is_one=not brackets_win)
   if driver == 'events':
-    task = events.in_events(task, given, hyperparameters)
+    task = events.in_events(
+        task, given, hyperparameters, options if brackets_win else given
+    )
+    given.update({  # As a run of these flags alone counts them.
+        name: getattr(task, name) for name in events.COUNTS if name in given
+    })
   names: Collection[Any] = clients
   if task.client_names is not None:
     names = task.client_names[:task.num_clients]
@@ -474,6 +482,37 @@ def informed(
   aggregator = robust.with_num_byzantine(aggregator, share)
   robust.check(aggregator, cohort_size)
   return hp.replace(hyperparameters, aggregator=aggregator)
+
+
+def remark_on_cohorts(experiment: Experiment) -> str:
+  """Returns a sentence if cohorts often have more attackers than the rule's f.
+
+  That is, more than 5 % of them, which the server draws without replacement.
+  """
+  task = experiment.task
+  hyperparameters = informed(experiment.hyperparameters, task)
+  text = getattr(hyperparameters, 'aggregator', 'mean')
+  rule = robust.parse(text)
+  size, attackers = task.clients_per_round, task.num_clients - len(task.honest)
+  if not (size and attackers and rule.needs_f):
+    return ''
+  chances = stats.hypergeom.sf(
+      np.arange(size), task.num_clients, attackers, size
+  )
+  if chances[rule.f] <= _OFTEN:
+    return ''
+  enough = int(np.argmax(chances <= _OFTEN))
+  better = robust.as_text(dataclasses.replace(rule, f=enough))
+  try:
+    robust.check(better, size)
+    tip = f'--{experiment.method.name}_aggregator={better}'
+  except ValueError:
+    tip = 'larger cohorts'
+  return (
+      f'{chances[rule.f]:.0%} of the cohorts have more than {rule.f} Byzantine'
+      f' clients, which is the f of {text}: {size} of {task.num_clients}'
+      f' clients are drawn, and {attackers} of these are Byzantine. Tip: {tip}.'
+  )
 
 
 def _check_attack(text: str, task: task_lib.Task) -> None:

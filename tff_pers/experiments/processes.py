@@ -73,9 +73,7 @@ def build(experiment: experiment_lib.Experiment) -> Built:
         method, type(hyperparameters), hyperparameters,
         experiment.flag('attack'),
         int(on_demand.sizes(task.train).max(initial=0)),
-        # A single message gains nothing from factors, and messages in flight
-        # are stored in checkpoints, whose format must stay the same.
-        experiment.plan.schedule is None,
+        experiment.plan.in_flight,
     )
     if _last is not None and _last.key == key and all(
         _same(getattr(task, name, _MISSING), value)
@@ -92,18 +90,22 @@ def build(experiment: experiment_lib.Experiment) -> Built:
 
 
 def _build(
-    task, method, _, hyperparameters, attack: str, largest: int, by_rounds: bool
+    task, method, _, hyperparameters, attack: str, largest: int, in_flight: int
 ) -> Built:
   """Builds the process; must depend on its arguments only."""
-  with factored_sgd.building(largest, allowed=by_rounds) as known:
+  # A single message gains nothing from factors, and messages in flight are
+  # stored in checkpoints, whose format must stay the same.
+  with factored_sgd.building(largest, allowed=not in_flight) as known:
     with left_out.leaving_out(task.byzantine), _under_attack(
-        attack, task, hyperparameters
+        attack, task, hyperparameters, in_flight
     ):
       process = method.build(task, hyperparameters)
   return Built(process, tuple(known.names))
 
 
-def _under_attack(attack: str, task: task_lib.Task, hyperparameters):
+def _under_attack(
+    attack: str, task: task_lib.Task, hyperparameters, in_flight: int
+):
   """Returns the scope in which Byzantine clients attack as --attack says."""
   known = {}
   # Only read with attackers; a private mean, which allows none, is not a rule.
@@ -113,7 +115,7 @@ def _under_attack(attack: str, task: task_lib.Task, hyperparameters):
     known['rule'] = robust.parse(hyperparameters.aggregator)
   return attacks.carried_out(
       attacks.parse(attack), task.byzantine, num_classes=task.num_classes,
-      **known,
+      window=in_flight, **known,
   )
 
 

@@ -584,7 +584,10 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
          f' {task.arrivals.in_flight} clients in flight,'
          f' largest delay {task.arrivals.max_delay} updates.')
   )
-  for remark in (experiment.remark, task.about):
+  for remark in (
+      experiment.remark, task.about,
+      experiment_lib.remark_on_cohorts(experiment),
+  ):
     if remark:
       print(remark)
   if task.class_counts is not None and not quiet:

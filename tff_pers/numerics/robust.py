@@ -20,6 +20,7 @@ Towards Trustworthy Federated Learning with Untrusted Participants
 
 from typing import Any, Optional
 
+import numpy as np
 import tensorflow as tf
 
 from tff_pers.numerics import distances
@@ -203,6 +204,7 @@ def filtered_mean(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
   n = tf.shape(x)[0]
   rest = tf.cast(n - 2 * num_byzantine, x.dtype)
   ones = tf.ones([n], x.dtype)
+  rounding = 1e3 * np.finfo(x.dtype.as_numpy_dtype).eps
 
   def step(c, best, smallest, _):
     w = c / tf.reduce_sum(c)
@@ -219,8 +221,12 @@ def filtered_mean(x: tf.Tensor, num_byzantine: Any) -> tf.Tensor:
     )
     tau = tf.where(c > 0, along**2, tf.zeros_like(c))
     largest = tf.reduce_max(tau)
+    left = 1 - tf.math.divide_no_nan(tau, largest)
+    # Copies of one message must lose their weights together. By rounding, one
+    # of them would keep 1e-16, count as > 0, and cause another pass.
+    left = tf.where(left < rounding, tf.zeros_like(left), left)
     return (
-        c * (1 - tf.math.divide_no_nan(tau, largest)),
+        c * left,
         tf.where(first < smallest, w, best), tf.minimum(first, smallest),
         largest,
     )

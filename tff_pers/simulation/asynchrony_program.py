@@ -119,8 +119,8 @@ class AsynchronousProgram(program.TrainingProgram):
     if self._process.is_stateful:
       self._states.put(client, answer['client_state'])
     self._state = applied['state']
-    done = self._position
-    self._position = done.with_dropped(bad)._replace(
+    done, refused = self._position, self._rows.refused(metrics)
+    self._position = done.with_dropped(sorted({*bad, *refused}))._replace(
         clients=done.clients + 1, lost_in_a_row=lost,
         bytes_down=done.bytes_down + float(metrics['bytes_down']),
         bytes_up=done.bytes_up + float(metrics['bytes_up']),

@@ -12,6 +12,7 @@ import pytest
 from tests.algorithms import least_squares
 from tests.algorithms.ffgg import async_mirror
 from tests.simulation import event_runs
+from tff_pers import attacks
 from tff_pers.algorithms.ffgg import ffgg
 from tff_pers.algorithms.ffgg import ffgg_hyperparameters as ffgg_hp
 from tff_pers.config import hyperparameters as hp
@@ -91,6 +92,21 @@ def test_the_path_is_that_of_the_numpy_program(redispatch):
   expected = async_mirror.path(oracle, events, step, 60)
   np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
   assert np.linalg.norm(expected[-1]) > 1  # It has gone somewhere.
+
+
+def test_attackers_see_the_last_messages():
+  """As many as are in flight, and each attacks when its message arrives."""
+  task, events = _task(), _events(60)
+  byzantine = np.arange(20) >= 16
+  with attacks.carried_out(attacks.Ipm(), byzantine, window=events.in_flight):
+    found, step = _path(task, events, 60)
+  oracle = least_squares.LeastSquares(task)
+  expected = async_mirror.path(
+      oracle, events, step, 60, np.flatnonzero(byzantine)
+  )
+  np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+  honest = async_mirror.path(oracle, events, step, 60)
+  assert np.linalg.norm(expected[-1] - honest[-1]) > 0.1
 
 
 def test_step_of_theorem_7():

@@ -6,6 +6,8 @@ takes half a minute. Algorithm 3 with w solved exactly, so that a message is
 F_m at the theta of its dispatch. A test holds it equal to the product.
 """
 
+from typing import Collection
+
 import numpy as np
 
 from tests.algorithms import least_squares
@@ -18,16 +20,26 @@ _CLIENTS, _SEEDS, _TARGET = 20, (0, 1, 2), 1e-7
 
 def path(
     oracle: least_squares.LeastSquares, events: asynchrony.Schedule, step: float,
-    num_updates: int,
+    num_updates: int, byzantine: Collection[int] = (),
 ) -> np.ndarray:
-  """Returns theta after each update, float64[R, d], from theta = 0."""
+  """Returns theta after each update, float64[R, d], from theta = 0.
+
+  Clients in `byzantine` send -10 times the mean of the honest ones among the
+  last P messages, theirs included; 0 if there is none.
+  """
   theta, sent = np.zeros(len(oracle.root)), 0
-  answers, thetas = {}, []
+  answers, thetas, arrived = {}, [], []
   for update in range(num_updates):
     while sent < len(events.client) and events.sent_after[sent] <= update:
       answers[sent] = oracle.operators(theta)[events.client[sent]]
       sent += 1
-    theta = theta - step * answers.pop(int(events.order[update]))
+    task = int(events.order[update])
+    client, message = int(events.client[task]), answers.pop(task)
+    arrived = [*arrived, (client, message)][-events.in_flight:]
+    if client in byzantine:
+      honest = [known for one, known in arrived if one not in byzantine]
+      message = -10 * np.sum(honest, axis=0) / max(len(honest), 1)
+    theta = theta - step * message
     thetas.append(theta)
   return np.array(thetas)
 

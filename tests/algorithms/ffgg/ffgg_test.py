@@ -16,12 +16,16 @@ from tests.baselines import rounds
 from tff_pers.algorithms.ffgg import ffgg
 from tff_pers.algorithms.ffgg import ffgg_hyperparameters as ffgg_hp
 from tff_pers.algorithms.ffgg import ffgg_private
+from tff_pers.algorithms.ffgg import ffgg_stages
 from tff_pers.algorithms.ffgg import local_ffgg
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
 from tff_pers.models import least_squares
 from tff_pers.models import partition
 from tff_pers.runtime import native
+from tff_pers.testing import tiny
 
 _LOCAL = dict(local_steps=5, local_epochs=0, batch_size=2, learning_rate=0.1)
 _FULL = dict(_LOCAL, batch_size=7)
@@ -193,7 +197,7 @@ def test_local_ffgg_alternates_and_theta_moves_at_the_new_private_weights():
 def test_norms_are_of_gradients_and_weighted_alike_in_every_stage(name):
   """One full-batch step of the round's own rate, clients of unequal sizes."""
   options = dict(
-      local_steps=1, pretrain_rounds=2, pretrain_learning_rate=0.3,
+      local_steps=1, pretrain_rounds=1, pretrain_learning_rate=0.3,
       learning_rate_schedule='exponential', learning_rate_rounds='2',
       learning_rate_decay=0.25,
   )
@@ -208,8 +212,9 @@ def test_norms_are_of_gradients_and_weighted_alike_in_every_stage(name):
     for client in clients:
       own = list(weights)
       # Local FFGG: a step of fine-tuning, then the first alternating one.
-      for _ in range({'ffgg': 1, 'local_ffgg': 2}[name] if t == 2 else 0):
-        own = _descended(own, client['examples'], 0.1 * 0.5 ** t, (1, 3))
+      for _ in range({'ffgg': 1, 'local_ffgg': 2}[name] if t else 0):
+        rate = 0.1 * 0.5 ** (t - 1)  # The schedule of stage 2.
+        own = _descended(own, client['examples'], rate, (1, 3))
       _, gradient = _gradient(own, client['examples'])
       found.append(np.concatenate([np.ravel(g) for g in gradient[0::2]]))
     assert abs(shares[0] - 0.5) > 0.05
@@ -430,6 +435,105 @@ def test_pretraining_is_fedavg_then_private_weights_start_from_it(
   )
   loss = process.evaluate(states[2], [()], [dict(adapt=data, test=data)])
   assert np.isfinite(loss[0]['loss'])
+
+
+def test_each_stage_has_a_schedule_of_its_own():
+  """That of stage 1 lasts for its rounds; steps are at the given rounds."""
+  kind = ffgg_hp.LocalFFGGHyperparameters
+  linear = kind(
+      pretrain_rounds=4, pretrain_learning_rate=0.5, learning_rate=0.1,
+      learning_rate_schedule='linear', learning_rate_rounds='2',
+  )
+  def rates(hyperparameters):
+    first = [
+        ffgg_stages._pretrain_rate(hyperparameters, dict(round=r))
+        for r in range(4)
+    ]
+    later = [hyperparameters.scheduled(dict(round=r), 0.1) for r in (4, 5)]
+    return np.array([*first, *later])
+  np.testing.assert_allclose(
+      rates(linear),
+      [0.5, 0.5 * 3 / 3.6, 0.5 * 2 / 3.6, 0.5 * 1 / 3.6, 0.1, 0.1 / 1.8],
+  )
+  steps = hp.replace(
+      linear, learning_rate_schedule='steps', learning_rate_rounds='1:3',
+      learning_rate_decay=0.5,
+  )
+  np.testing.assert_allclose(
+      rates(steps), [0.5, 0.25, 0.25, 0.125, 0.1, 0.05]
+  )
+  # A run is rated when the second one has ended.
+  assert steps.cadence(4, 2).first == 4 + 3
+
+
+def test_gradient_of_a_few_examples():
+  """One of seven: another one in other rounds. Seven: all of them."""
+  def steps(number, num_rounds):
+    process = _build('ffgg', options=dict(
+        _FULL, local_steps=1, server_learning_rate=1.0,
+        gradient_examples=number,
+    ))
+    first = process.initialize_seeded(rounds.SEED)
+    for r in range(num_rounds):
+      output = process.next(
+          dict(first, round=np.int32(r)), [()], [problems.tiny_clients()[4]]
+      )
+      found = zip(first['weights'], output['state']['weights'])
+      yield np.concatenate([np.ravel(a - b) for a, b in found])
+  tuned = _descended(_W0(), _EXAMPLES, 0.1, (1, 3))
+  def gradient(rows):
+    _, found = _gradient(tuned, {k: v[rows] for k, v in _EXAMPLES.items()})
+    return np.concatenate([np.ravel(g) for g in found[0::2]])
+  single = np.array([gradient([row]) for row in range(7)])
+  rows = []
+  for step in steps(1, 4):
+    apart = np.abs(single - step).max(axis=1)
+    rows.append(int(np.argmin(apart)))
+    assert apart.min() <= 1e-6 < np.partition(apart, 1)[1]
+  assert len(set(rows)) > 1
+  step, = steps(7, 1)
+  np.testing.assert_allclose(step, gradient(range(7)), atol=1e-6)
+
+
+@pytest.mark.parametrize('name, stages, batch, clip', [
+    # (rounds, client rate, server rate) of stage 1, then of stages 2 and 3.
+    ('stackoverflow', [(1000, 1.0, 5e-4), (500, 0.1, 5e-5)], 64, 0.1),
+    ('gldv2', [(2500, 1e-2, 2e-4), (600, 1e-3, 2e-5)], 64, 0.0),
+    ('emnist', [(2000, 0.5, 1.0), (500, 1e-2, 1.0)], 32, 0.0),
+])
+def test_recipes_are_table_2(name, stages, batch, clip):
+  options = methods.get('local_ffgg').recipe(name)
+  assert options.pop('client_weighting') == 'uniform'
+  recipe = ffgg_hp.LocalFFGGHyperparameters(**options)
+  (rounds_, rate, server), (later, later_rate, later_server) = stages
+  assert recipe.pretrain_rounds == rounds_
+  assert (recipe.pretrain_rate, recipe.learning_rate) == (rate, later_rate)
+  assert recipe.private_rate == later_rate
+  assert recipe.pretrain_server_learning_rate == server
+  assert recipe.server_learning_rate == later_server
+  assert (recipe.batch_size, recipe.clip_norm) == (batch, clip)
+  assert (recipe.local_epochs, recipe.adapt_epochs) == (1, 5)
+  # Falling to 0 at the end of stage 2, or halved every 500 rounds.
+  end = recipe.scheduled(dict(round=rounds_ + later - 1), 1.0)
+  assert end == (1.0 if name == 'emnist' else 1 / (0.9 * later))
+  if name == 'emnist':
+    assert ffgg_stages._pretrain_rate(recipe, dict(round=1999)) == 0.5 / 8
+
+
+def test_train_says_that_private_steps_are_small():
+  """Than those of stage 1, or of theta; not where a solver has no rate."""
+  task = tiny.task()
+  kind = ffgg_hp.LocalFFGGHyperparameters
+  for options, words in (
+      (dict(learning_rate=0.1, private_learning_rate=0.004), '25 times smaller'),
+      (dict(learning_rate=0.01, pretrain_rounds=2, pretrain_learning_rate=0.5),
+       'than 0.5'),
+  ):
+    assert words in kind(**options).describe(task)
+  assert 'smaller' not in kind(learning_rate=0.001).describe(task)
+  assert 'smaller' not in kind(
+      learning_rate=0.1, private_learning_rate=0.004, tuner='exact'
+  ).describe(task)
 
 
 def test_fine_tuning_has_batches_of_its_own():

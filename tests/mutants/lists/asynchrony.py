@@ -285,8 +285,8 @@ FAULTS = (
         'dropped_uncounted',
         what='Messages that were dropped are not counted.',
         file=_PROGRAM,
-        old='    self._position = done.with_dropped(bad)._replace(',
-        new='    self._position = done._replace(',
+        old='done.with_dropped(sorted({*bad, *refused}))._replace(',
+        new='done._replace(',
         tests=_DROPPED,
     ),
     Fault(

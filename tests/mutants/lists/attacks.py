@@ -55,11 +55,31 @@ FAULTS = (
         tests=_NOISE,
     ),
     Fault(
+        'parts_of_a_mixture_exchanged',
+        what='The first attackers make the second attack of a mixture.',
+        file='tff_pers/attacks/mixed.py',
+        old='        sender.place < end,',
+        new='        sender.place >= end,',
+        tests=(f'{_SCOPE_TEST}::test_what_the_plain_mean_becomes'
+               '[mixed[first=label_flip,second=bit_flip]-expected10]',),
+    ),
+    Fault(
+        'only_the_own_message_is_seen',
+        what='In event-driven runs attackers see no message but their own.',
+        file=_LINES,
+        old='tf.concat([old, new], axis=0)[-old.shape[0]:]',
+        new='tf.concat([tf.zeros_like(old), new], axis=0)[-old.shape[0]:]',
+        tests=(
+            f'{_LINES_TEST}'
+            '::test_of_messages_one_by_one_attackers_see_the_last_ones',
+        ),
+    ),
+    Fault(
         'noise_of_one_round',
         what='The noise of all rounds is the same.',
         file=_LINES,
-        old='key = random.fold_in(seed, round_num)',
-        new='key = random.fold_in(seed, 0)',
+        old='random.fold_in(seed, round_num), memory',
+        new='random.fold_in(seed, 0), memory',
         tests=_NOISE,
     ),
     Fault(
@@ -237,10 +257,10 @@ FAULTS = (
         'labels_of_the_honest_flipped',
         what='The honest clients flip their labels, the attackers do not.',
         file=_SCOPE,
-        old='        self._is_byzantine(data), data, self.num_classes\n',
+        old='        self._is_byzantine(data), self.attack.flips(sender)\n',
         new=(
-            '        tf.logical_not(self._is_byzantine(data)), data,\n'
-            '        self.num_classes,\n'
+            '        tf.logical_not(self._is_byzantine(data)),\n'
+            '        self.attack.flips(sender),\n'
         ),
         tests=(f'{_SCOPE_TEST}::test_what_the_plain_mean_becomes'
                '[label_flip-expected6]',),

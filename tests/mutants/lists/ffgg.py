@@ -258,12 +258,28 @@ FAULTS = (
         what='In the rounds private weights are tuned at the rate of round 0.',
         file=_PRIVATE,
         old=(
-            '        learning_rate=local_step.scheduled(\n'
-            '            hyperparameters, message, hyperparameters.private_rate\n'
+            '        learning_rate=hyperparameters.scheduled(\n'
+            '            message, hyperparameters.private_rate\n'
             '        ),\n'
         ),
         new='        learning_rate=hyperparameters.private_rate,\n',
         tests=_NORMS,
+    ),
+    Fault(
+        'schedule_goes_on_after_pretraining',
+        what='The schedule of stage 2 counts the rounds of stage 1, too.',
+        file=_HYPERPARAMETERS,
+        old="    since = dict(round=message['round'] - self.pretrain_rounds)",
+        new="    since = dict(round=message['round'])",
+        tests=(f'{_TEST}::test_each_stage_has_a_schedule_of_its_own',),
+    ),
+    Fault(
+        'gradient_of_all_examples',
+        what='The gradient is always that of all examples.',
+        file=_FFGG,
+        old='        num_rows=hyperparameters.gradient_examples,\n',
+        new='',
+        tests=(f'{_TEST}::test_gradient_of_a_few_examples',),
     ),
     Fault(
         'betas_of_adam_swapped',

@@ -56,7 +56,7 @@ FAULTS = (
         'factors_of_events',
         what='Messages that are under way hold the examples of clients.',
         file='tff_pers/experiments/processes.py',
-        old='allowed=by_rounds',
+        old='allowed=not in_flight',
         new='allowed=True',
         tests=('tests/experiments/timing_test.py::test_events_keep_kernels_dense',),
     ),

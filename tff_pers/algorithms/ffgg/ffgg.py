@@ -53,10 +53,11 @@ def build_ffgg(
               Delta <- grad_theta f_m(theta, w)               w is constant
     server  : theta <- theta - gamma_theta * sum_m q_m Delta_m / sum_m q_m
 
-  Delta is the gradient of the mean loss over all examples of the client,
-  without dropout. Private weights restart whenever a client takes part and are
-  then discarded; stateful clients keep them. For the server, deployment, and
-  metrics that tell whether the split suits the data, see `ffgg_stages.compose`.
+  Delta is the gradient of the mean loss over all examples of the client, or
+  over `gradient_examples` random ones, without dropout. Private weights restart
+  whenever a client takes part and are then discarded; stateful clients keep
+  them. For the server, deployment, and metrics that tell whether the split
+  suits the data, see `ffgg_stages.compose`.
 
   As `async_ffgg` (Algorithm 3, Theorem 7), the server takes a step on each
   message when it arrives, and stale messages have the same weight as fresh
@@ -95,6 +96,7 @@ def build_ffgg(
     delta = local_gradient.compute(
         parts.global_model(own), theta, data,
         seed=client_work.key(message, data),
+        num_rows=hyperparameters.gradient_examples,
     )
     return client_work.ClientOutput(
         client_state=private.keep(kept, own),

@@ -13,7 +13,6 @@ import tensorflow as tf
 from tff_pers.algorithms.ffgg import ffgg_hyperparameters as ffgg_hp
 from tff_pers.client_works import client_work
 from tff_pers.client_works import fine_tuners
-from tff_pers.client_works import local_step
 from tff_pers.models import partition
 
 Hyperparameters = Union[
@@ -94,8 +93,8 @@ class PrivateWeights:
     hyperparameters = self._hyperparameters
     return self._tuned(
         message, kept, data, use,
-        learning_rate=local_step.scheduled(
-            hyperparameters, message, hyperparameters.private_rate
+        learning_rate=hyperparameters.scheduled(
+            message, hyperparameters.private_rate
         ),
         **hyperparameters.fine_tuning_budget(),
     )

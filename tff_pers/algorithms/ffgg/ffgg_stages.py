@@ -249,7 +249,7 @@ def _after_pretraining(
 def _pretrain_rate(hyperparameters, message):
   """Returns the step size of the clients in a round of stage 1."""
   return local_step.scheduled(
-      hyperparameters, message, hyperparameters.pretrain_rate
+      hyperparameters.of_pretraining(), message, hyperparameters.pretrain_rate
   )
 
 

@@ -75,7 +75,10 @@ def build_local_ffgg(
   local = local_step.build(hyperparameters)
 
   def rates(message):
-    return split_training.scheduled_rates(hyperparameters, message)
+    return split_training.Rates(*(
+        hyperparameters.scheduled(message, rate) for rate in
+        (hyperparameters.learning_rate, hyperparameters.private_rate)
+    ))
 
   def update(message, kept, data):
     theta = message['weights']
@@ -106,7 +109,7 @@ def build_local_ffgg(
 
 @methods.register(
     'local_ffgg', ffgg_hp.LocalFFGGHyperparameters,
-    needs=split_hyperparameters.NEEDS,
+    needs=split_hyperparameters.NEEDS, recipes=ffgg_hp.RECIPES,
     summary='FFGG with alternating local steps of both parts',
 )
 def _build(task, hyperparameters):

@@ -13,7 +13,7 @@ help:
 	@echo '                 says where their time goes)'
 	@echo 'make test-quick  those that take a moment each, for while one works'
 	@echo 'make test-all    all of them, hours'
-	@echo 'make test-mutants  plant a fault at a time in a copy of the tree: do the tests catch it?'
+	@echo 'make test-mutants  plant a fault at a time in a copy of the tree: do the tests catch it? (FAMILY=perm)'
 	@echo '                 (ARGS="--family=perm" takes one family alone, ARGS="--jobs=4" more processes)'
 	@echo 'make ci-long     what .ci/run leaves out because it takes hours: the slow tests, the planted faults, other Pythons,'
 	@echo '                 all tests through Bazel; started again it goes on'
@@ -45,7 +45,7 @@ test-all: setup
 	$(PYTEST) -m "not text" --timeout=7200 $(ARGS)
 
 test-mutants: setup
-	$(PYTHON_VENV) tests/mutants/run.py $(ARGS)
+	$(PYTHON_VENV) tests/mutants/run.py $(if $(FAMILY),--family=$(FAMILY)) $(ARGS)
 
 bazel-test: setup
 	bazel test //...

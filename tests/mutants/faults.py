@@ -1,43 +1,37 @@
-"""Lists of planted faults: their format, how they are read and checked.
+"""Planted faults: their format, how they are read and checked.
 
-A planted fault is a small scientific mistake that somebody could make, such as
-a wrong sign, a transposed matrix or a hyperparameter without effect. `run.py`
-puts each into a copy of the tree, one at a time, and checks that the tests of
-its row fail. A fault that passes them shows what no test looks at.
+A planted fault is a small scientific mistake that somebody could make and that
+no tool would think of, such as a transposed matrix, a mean in place of a sum, a
+hyperparameter without effect. `run.py` puts each into a copy of the tree, one at
+a time, and checks that the tests of its row fail. A fault that passes them shows
+what no test looks at.
 
-Every file of `tests/mutants/lists/` is the list of one family; its name is that
-of the family. It is plain data:
+Every file of `tests/mutants/lists/` has the faults of one family, by name:
 
-    from tests.mutants.faults import Fault
+    transposed_weights:
+      what: The mixing weight is that of the host for the owner.
+      at: tff_pers/algorithms/perm/shuffling.py::step_scale
+      old: '[owner, host]'
+      new: '[host, owner]'
+      by: tests/algorithms/perm/shuffling_test.py::test_owner_row_scales
 
-    FAULTS = (
-        Fault(
-            'transposed_weights',  # Unique within the family.
-            what='The mixing weight is that of the host for the owner.',
-            file='tff_pers/algorithms/perm/fixed_mixing.py',
-            old='return mixing[owner, host]',
-            new='return mixing[host, owner]',
-            tests=(
-                'tests/algorithms/perm/fixed_mixing_test.py'
-                '::test_owner_row_scales_at_the_host',
-            ),
-        ),
-    )
-
-`old` may span several lines. It must occur exactly once in the file, so that a
-row whose code has changed is noticed; take in a neighbouring line if it is not
-unique. A Python file must still be one with `new` in its place. `tests`
-names test functions, all their cases or one (`test_x[case]`), that pass without
-the fault; at least one of them must fail with it. Name the fastest test that is meant to catch the
-fault, not every test that does.
+`at` is the file, and in it the function, method or class (`Client.train`), inner
+ones included; without one, the whole file. `old` must occur there exactly once,
+so that a row whose code has changed is noticed, and a row survives a move by its
+first line. The file must still be Python with `new` in its place. `by` is a test
+function, or a list of them, all their cases or one (`test_x[case]`), that pass
+without the fault; one of them must fail with it. Name the fastest test that is
+meant to catch the fault, not every test that does.
 """
 
 import ast
-import importlib.util
 import pathlib
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import NamedTuple, Optional
+
+import yaml
 
 LISTS = pathlib.Path(__file__).parent / 'lists'
+_PLACES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Fault(NamedTuple):
@@ -46,31 +40,41 @@ class Fault(NamedTuple):
   Attributes:
     name: Unique within its family.
     what: One sentence that says what is wrong.
-    file: Path from the root of the tree.
-    old: Text that occurs exactly once in the file.
+    at: `path` or `path::function` from the root of the tree.
+    old: Text that occurs exactly once there.
     new: What takes its place.
-    tests: `path::function` or `path::function[case]` of each test that is meant to catch the fault.
+    tests: `path::function` or `path::function[case]` of each test that is meant
+      to catch the fault.
   """
 
   name: str
   what: str
-  file: str
+  at: str
   old: str
   new: str
-  tests: Tuple[str, ...]
+  tests: tuple[str, ...]
+
+  @property
+  def file(self) -> str:
+    """The path from the root of the tree."""
+    return self.at.partition('::')[0]
 
 
-def load(folder: pathlib.Path = LISTS) -> Dict[str, Tuple[Fault, ...]]:
+def load(folder: pathlib.Path = LISTS) -> dict[str, tuple[Fault, ...]]:
   """Returns the faults of every list in `folder`, by family."""
-  families = {}
-  for path in sorted(folder.glob('*.py')):
-    if path.stem == '__init__':
-      continue
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    families[path.stem] = tuple(module.FAULTS)
-  return families
+  return {
+      path.stem: tuple(
+          _fault(name, **row)
+          for name, row in yaml.safe_load(path.read_text('utf-8')).items()
+      )
+      for path in sorted(folder.glob('*.yaml'))
+  }
+
+
+def _fault(name, what, at, old, new, by):
+  return Fault(
+      name, what, at, old, new, (by,) if isinstance(by, str) else tuple(by)
+  )
 
 
 def planted(fault: Fault, root: pathlib.Path) -> str:
@@ -83,21 +87,43 @@ def planted(fault: Fault, root: pathlib.Path) -> str:
   if not path.is_file():
     raise ValueError(f'there is no file {fault.file}')
   text = path.read_text(encoding='utf-8')
-  count = text.count(fault.old)
+  start, end = _place(text, fault.at)
+  count = text[start:end].count(fault.old)
   if count != 1:
     raise ValueError(
-        f'`old` must occur exactly once in {fault.file}, found {count} times'
+        f'`old` must occur exactly once in {fault.at}, found {count} times'
     )
   if fault.new == fault.old:
     raise ValueError('`new` must differ from `old`')
-  changed = text.replace(fault.old, fault.new)
-  if not fault.file.endswith('.py'):
-    return changed
+  changed = (
+      text[:start] + text[start:end].replace(fault.old, fault.new) + text[end:]
+  )
   try:
     ast.parse(changed)
   except SyntaxError as error:
     raise ValueError(f'{fault.file} is no Python with `new`: {error}') from None
   return changed
+
+
+def _place(text, at):
+  """Returns the positions of the first and after the last letter of a place."""
+  node = ast.parse(text)
+  names = at.partition('::')[2]
+  if not names:
+    return 0, len(text)
+  for name in names.split('.'):
+    found = [
+        inner for inner in ast.walk(node)
+        if isinstance(inner, _PLACES)
+        and inner is not node and inner.name == name
+    ]
+    if not found:
+      raise ValueError(f'there is no {at}')
+    node = found[0]
+  lines = text.splitlines(keepends=True)
+  first = min(part.lineno for part in (node, *node.decorator_list))
+  start = len(''.join(lines[:first - 1]))
+  return start, start + len(''.join(lines[first - 1:node.end_lineno]))
 
 
 def error(fault: Fault, root: pathlib.Path) -> Optional[str]:
@@ -107,7 +133,7 @@ def error(fault: Fault, root: pathlib.Path) -> Optional[str]:
   except ValueError as found:
     return str(found)
   if not fault.tests:
-    return '`tests` must name at least one test'
+    return '`by` must name at least one test'
   for test in fault.tests:
     path, _, function = test.partition('::')
     if function.partition('[')[0] not in _functions(root / path):
@@ -115,7 +141,7 @@ def error(fault: Fault, root: pathlib.Path) -> Optional[str]:
   return None
 
 
-def _functions(path: pathlib.Path) -> List[str]:
+def _functions(path):
   """Returns the names of the test functions of a file."""
   if not path.is_file():
     return []

@@ -1,6 +1,6 @@
 """Plants the faults of the lists, and says which ones no test catches.
 
-    make test-mutants ARGS="--family=perm"
+    make test-mutants FAMILY=perm
     make test-mutants ARGS="--fast --sample=200"  # What does `make test` catch?
 
 First the tests of all rows run in a copy of the tree as it is: a row whose

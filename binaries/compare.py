@@ -37,7 +37,7 @@ DEFAULT_ALGOS = 'perm,fedavg_finetuned,fedavg,local_only'
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  return flags.program('compare', SUMMARY, flag_table, _compare, argv)
+  return flags.program('compare', SUMMARY, flag_table, compare, argv)
 
 
 def flag_table() -> dict[str, flags.Flag]:
@@ -51,7 +51,16 @@ def flag_table() -> dict[str, flags.Flag]:
   )
 
 
-def _compare(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+def compare(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  """Trains the variants and writes their tables; 1 if a run diverged.
+
+  Args:
+    given: Values of the flags that were given.
+    table: All flags.
+
+  Raises:
+    flags.UsageError: If flags conflict or cannot be carried out.
+  """
   variants = sweep_lib.parse_variants(given.get('algos', DEFAULT_ALGOS))
   seeds = sweep_lib.parse_seeds(given.get('seeds', '0'))
   targets = timing.parse_targets(given.get('targets', ''))

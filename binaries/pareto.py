@@ -54,35 +54,32 @@ Figures of Charles and Konecny (2021), mu = 1:
                client and server rates on a grid; flags and files of
                compare_tuned
   --figure=12  trains Theta_{{1:10}} with gamma = 0, 0.001, ..., 10 and eta =
-               0.01 on --task: training loss over rounds; flags and files of
-               compare; clients alike, as in the paper
-  --figure=13  as 12, for each gamma the best eta of 0.001 to 10 by training
-               loss"""
+               0.01 on --task: the mean loss of the local steps over rounds;
+               flags and files of compare; clients alike, as in the paper
+  --figure=13  as 12, for each gamma the best eta of 0.001 to 10 by this loss"""
 
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  asked = [number for number in (6, 12, 13) if f'--figure={number}' in argv]
-  if not asked or flags.wants_help(argv):
+  number = startup.value_of(argv, 'figure')
+  if number not in ('6', '12', '13') or flags.wants_help(argv):
     return flags.program('pareto', SUMMARY, flag_table, pareto.run, argv)
-  number, = asked
-  rest = [word for word in argv[1:] if word != f'--figure={number}']
-  folder = '--output_dir=' + flags.resolve_path('runs/pareto')
-  if number == 6:
+  rest = startup.without(argv[1:], 'figure')
+  folder = flags.resolve_path('runs/pareto')
+  if number == '6':
     # The grid belongs to the figure and does not grow. The given flags come
     # last and override it.
     return compare_tuned.main(
         ['pareto', f'--algos={_TRAINED}', f'--grid={_TRAINED_GRID}',
-         '--extensions=0', folder, *rest]
+         '--extensions=0', f'--output_dir={folder}', *rest]
     )
-  words = [f'--algos={pareto_trained.algos(number)}',
-           '--client_weighting=uniform', folder, *rest]
-  code = compare.main(['pareto', *words])
-  if code > 1:  # 1: a run diverged, which the figures leave out.
-    return code
-  given = [word for word in words if word.startswith('--output_dir=')]
-  pareto_trained.write(given[-1].partition('=')[2], number)
-  return 0
+  return flags.program(
+      'pareto', SUMMARY, compare.flag_table,
+      lambda given, table: pareto_trained.run(
+          {'output_dir': folder, **given}, table, int(number), compare.compare
+      ),
+      ['pareto', *rest],
+  )
 
 
 def flag_table() -> dict[str, flags.Flag]:

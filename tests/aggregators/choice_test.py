@@ -138,6 +138,13 @@ def test_the_rule_is_what_combines_the_updates(name, monkeypatch):
   assert moved == [True, False]
 
 
+def test_a_masked_loss_is_a_mean_over_those_who_have_a_class():
+  with pytest.raises(ValueError, match='`masked_loss` must be false .* median'):
+    choice.chosen(
+        fedavg.FedAvgHyperparameters(masked_loss=True, aggregator='median')
+    )
+
+
 def _averaged(state):
   """Returns the leaves of the weights that a rule combines."""
   weights = state['weights']

@@ -247,14 +247,18 @@ def test_figure_6_trains_what_compare_tuned_chooses(tmp_path):
   assert not (tmp_path / 'pareto.csv').exists()
 
 
-def test_figure_13_chooses_the_rate_of_the_server_by_training_loss(tmp_path):
+def test_figure_13_chooses_the_rate_of_the_server_by_training_loss(
+    tmp_path, monkeypatch
+):
   """What diverges has no loss and no line."""
-  argv = ('--figure=13', '--task=digits', '--num_clients=3', '--partition=iid',
-          '--train_fraction=0.1', '--rounds=2', '--eval_every=1',
-          '--model=logistic_regression', '--algos='
-          'local_update[num_steps=2,eta=0.3,gamma=0],'
-          'local_update[num_steps=2,eta=0.03,gamma=0],'
-          'local_update[num_steps=2,eta=0.3,gamma=1e30,alpha=1e30]')
+  monkeypatch.setattr(pareto.pareto_trained, 'algos', lambda number: (
+      'local_update[num_steps=2,eta=0.3,gamma=0],'
+      'local_update[num_steps=2,eta=0.03,gamma=0],'
+      'local_update[num_steps=2,eta=0.3,gamma=1e30,alpha=1e30]'
+  ))
+  argv = ('--figure', '13', '--task=digits', '--num_clients=3',
+          '--partition=iid', '--train_fraction=0.1', '--rounds=2',
+          '--eval_every=1', '--model=logistic_regression')
   assert _run(tmp_path, *argv) == 0
   rows = _rows(tmp_path, 'figure13.csv')
   pairs = [(row['gamma'], row['eta'], row['chosen']) for row in rows]
@@ -276,18 +280,20 @@ def test_figures_12_and_13_have_the_rates_of_the_paper(
 ):
   handed = []
   monkeypatch.setattr(
-      pareto.compare, 'main', lambda argv: handed.append(argv) or 2
+      pareto.compare, 'compare', lambda given, table: handed.append(given)
   )
-  assert _run(tmp_path, f'--figure={number}', '--task=emnist') == 2
-  words = handed[0]
-  algos = words[1].removeprefix('--algos=').split('],')
-  assert len(algos) == count and '--client_weighting=uniform' in words
+  monkeypatch.setattr(pareto.pareto_trained, 'write', lambda *args: None)
+  assert _run(tmp_path, f'--figure={number}', '--task=emnist') == 0
+  given, = handed
+  algos = given['algos'].split('],')
+  assert len(algos) == count and given['client_weighting'] == 'uniform'
   assert algos[0].startswith('local_update[num_steps=10,eta=0.0')
   assert algos[-1] == f'local_update[num_steps=10,eta={last},gamma=10]'
 
 
 @pytest.mark.parametrize('argv, sentence', [
     (['--figure=6', '--task=digit'], '`--task` must be one of'),
+    (['--figure=12', '--algos=fedavg'], '`--algos` must be left out with'),
     (['--L=-3'], '`--L` must be a number > 0.0, found -3.0.'),
     (['--L=0.5'], '`--L` must be a number >= mu = 1.0, found 0.5.'),
     (['--mu=0'], '`--mu` must be a number > 0.0, found 0.0.'),

@@ -40,6 +40,7 @@ def test_epsilon_grows_and_is_said_with_what_it_covers(tmp_path, capsys):
     (['--algo=fedavg', '--dp_noise_multiplier=0', '--dp_clip=1'],
      '`--dp_clip` must be left out without --dp_noise_multiplier, found 1'),
     (['--algo=l2gd'], 'must be 0 with l2gd'),
+    (['--algo=fedavg[masked_loss=true]'], 'must be 0 with a masked loss'),
     (['--algo=fedavg', '--num_byzantine=1', '--attack=ipm'],
      'must be 0 with Byzantine clients'),
     (['--algo=fedavg', '--dp_target_delta=0.2'],

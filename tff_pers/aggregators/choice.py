@@ -26,10 +26,16 @@ def chosen(
     hyperparameters: Hyperparameters of a method.
 
   Raises:
-    ValueError: If there is no such rule, or it needs the number of Byzantine
-      clients and was not given it.
+    ValueError: If there is no such rule, it needs the number of Byzantine
+      clients and was not given it, or the loss is masked: a row is then a mean
+      over those who have its class, and a rule would see the others' zeros.
   """
-  if hyperparameters.aggregator == 'mean':
-    return None
   text = hyperparameters.aggregator
+  if text == 'mean':
+    return None
+  if getattr(hyperparameters, 'masked_loss', False):
+    raise ValueError(
+        '`masked_loss` must be false with another aggregator than the mean,'
+        f' found true and {text}.'
+    )
   return RULES.get(re.split(r'\W', text.strip())[0])(text)

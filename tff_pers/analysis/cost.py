@@ -108,9 +108,14 @@ def layer_rows(
         dict(zip(LAYER_COLUMNS, (
             variant, task.model.name, tier, layer, size,
             None if counted is None else counted.get(layer, 0),
-        ))) for layer, size in sizes.items()
+        ))) for layer, size in _with_products(sizes, counted).items()
     ]
   return found
+
+
+def _with_products(sizes, counted):
+  """Returns `sizes` with layer '' if activations are multiplied (attention)."""
+  return {**dict.fromkeys(counted or (), 0), **sizes}
 
 
 def tiny_task(

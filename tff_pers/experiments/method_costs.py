@@ -39,6 +39,10 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     )
   folder = given.get('output_dir') or flags.resolve_path('runs/cost')
   if 'runs' in given:
+    if given.get('layers'):
+      raise flags.UsageError(
+          '`--layers` must be left out with --runs, found true.'
+      )
     return _write_to_accuracy(given, folder)
   return _write_cost(given, table, folder)
 
@@ -57,9 +61,10 @@ def _write_cost(given, table, folder: str) -> int:
   for variant, (method, hyperparameters) in zip(variants, chosen):
     try:
       with flags.usage_errors(f'{method.name}_', ()):
-        rows += cost.rows(variant, method, hyperparameters, task)
+        own = cost.rows(variant, method, hyperparameters, task)
         if given.get('layers'):
           of_layers += cost.layer_rows(variant, method, hyperparameters, task)
+        rows += own
     except flags.UsageError as error:
       if _asks_for_all(given, table):
         print(f'{variant} is left out. {error}')

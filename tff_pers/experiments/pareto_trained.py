@@ -2,20 +2,24 @@
 
 Theta_{1:10}, gradient descent at the server, clients alike. Figure 12 has one
 rate eta of the server, Figure 13 for every gamma the eta with the least mean
-training loss over the last 100 rounds. Runs that diverge are left out.
+training loss of the evaluated ones among the last 100 rounds. The loss is that
+along the clients' local steps (`train_loss`), which a large gamma lowers by
+itself; the paper's is that of the server's model. Runs that diverge are left
+out.
 
 Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
     Zachary Charles, Jakub Konecny. AISTATS 2021. Appendix D.2.
 """
 
 import os
-from typing import Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from tff_pers.evaluation import curves
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
+from tff_pers.experiments import flags
 
 COLUMNS = ('gamma', 'eta', 'train_loss', 'chosen')
 _GAMMAS = (0, 0.001, 0.01, 0.1, 1, 10)
@@ -30,6 +34,34 @@ def algos(number: int) -> str:
       f'local_update[num_steps=10,eta={eta:.3g},gamma={gamma:g}]'
       for gamma in _GAMMAS for eta in _ETAS[number]
   )
+
+
+def run(
+    given: dict[str, Any], table: dict[str, flags.Flag], number: int,
+    compare: Callable[[dict[str, Any], dict[str, flags.Flag]], int],
+) -> int:
+  """Trains the runs of a figure and draws it; returns the exit code.
+
+  Args:
+    given: Values of the flags that were given, `output_dir` among them.
+    table: All flags of `compare`.
+    number: 12 or 13.
+    compare: `binaries.compare.compare`.
+
+  Raises:
+    flags.UsageError: If flags conflict or cannot be carried out.
+  """
+  if 'algos' in given:
+    raise flags.UsageError(
+        f'`--algos` must be left out with --figure={number}, which has its own,'
+        f" found {given['algos']}."
+    )
+  # The clients of the paper have equal weights.
+  compare(
+      {'client_weighting': 'uniform', **given, 'algos': algos(number)}, table
+  )
+  write(given['output_dir'], number)
+  return 0
 
 
 def write(folder: str, number: int) -> None:

@@ -54,6 +54,8 @@ def guarantee(
        'where statistics of all clients scale or encode the data without noise'
        ' (--standardize, texts, missing values, y of a regression)'),
       (task.num_clients < 2, 'with one client'),
+      (getattr(hyperparameters, 'masked_loss', False),
+       'with a masked loss, which also averages who has which class'),
   ):
     if is_so:
       raise flags.UsageError(

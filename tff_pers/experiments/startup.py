@@ -69,6 +69,23 @@ def value_of(argv: Sequence[str], name: str) -> str:
   return found
 
 
+def without(argv: Sequence[str], name: str) -> list[str]:
+  """Returns the words of a command line without a flag and its value.
+
+  Args:
+    argv: Words of a command line, not parsed yet.
+    name: The flag, which has a value: `--figure=12` or `--figure 12`.
+  """
+  kept, is_value = [], False
+  for word in argv:
+    flag, equals, _ = word.lstrip('-').partition('=')
+    is_flag = word.startswith('-') and flag == name
+    if not (is_flag or is_value):
+      kept.append(word)
+    is_value = is_flag and not equals
+  return kept
+
+
 def _plugins(argv: Sequence[str]) -> list[str]:
   """Returns the top-level packages of plug-ins, see `tff_pers.plugins`."""
   values = [point.value for point in entry_points.of_plugins()]

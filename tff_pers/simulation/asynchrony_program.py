@@ -97,10 +97,14 @@ class AsynchronousProgram(program.TrainingProgram):
         seconds=before.seconds + time.monotonic() - started,
         virtual_time=self._events.time_of(before.round + 1),
     )
-    return {
+    means = {
         name: float(np.mean([row[name] for row in measured]))
         for name in measured[0]
     }
+    # An attacker's message comes with no loss.
+    losses = [row['train_loss'] for row in measured]
+    known = [loss for loss in losses if not np.isnan(loss)]
+    return means | dict(train_loss=float(np.mean(known or losses)))
 
   def _apply_message(self, number: int) -> dict[str, float]:
     """Applies message number 0, 1, ... of the schedule."""

@@ -94,13 +94,14 @@ class PartialHyperparameters(split_hyperparameters.SplitHyperparameters):
   def describe(self, task: Any) -> str:
     """See the base class; also says if the steps of w are small."""
     split, rate = super().describe(task), self.private_rate
-    if self.tuner != 'sgd' or _SMALL * rate > self.pretrain_rate:
+    is_kept = self.stateful or self.tuner != 'sgd'
+    if is_kept or _SMALL * rate > self.pretrain_rate:
       return split
     return (
         f'{split}\nPrivate weights take steps of {rate:g}, which is'
         f' {self.pretrain_rate / rate:.0f} times smaller than'
-        f' {self.pretrain_rate:g}, the step size of the other weights before'
-        ' or meanwhile. They restart in each round and may not learn.'
+        f' {self.pretrain_rate:g}, the step size of the other weights. They'
+        ' restart in each round and may not learn.'
     )
 
   def of_pretraining(self) -> 'PartialHyperparameters':

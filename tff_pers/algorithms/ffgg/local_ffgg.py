@@ -109,7 +109,7 @@ def build_local_ffgg(
 
 @methods.register(
     'local_ffgg', ffgg_hp.LocalFFGGHyperparameters,
-    needs=split_hyperparameters.NEEDS, recipes=ffgg_hp.RECIPES,
+    needs=split_hyperparameters.NEEDS, recipes=ffgg_hp.RECIPES, revision=2,
     summary='FFGG with alternating local steps of both parts',
 )
 def _build(task, hyperparameters):

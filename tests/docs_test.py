@@ -230,7 +230,9 @@ def _reading(parse):
       name, options = brackets.parse(variant)
       if not name.startswith('my_'):
         assert name in methods.names(), variant
-        for option in options:
+        recipe = dict(options).pop('recipe', None)
+        assert recipe is None or recipe in methods.get(name).recipes, variant
+        for option in set(options) - {'recipe'}:
           assert f'{name}_{option}' in table or option in table, variant
     raise _Read
 

@@ -73,7 +73,7 @@ def test_the_best_rules_of_mnist_have_three_seeds(tmp_path, handed):
       'bucketing(centered_clipping)', 'bucketing(geometric_median)',
       'bucketing(trimmed_mean)', 'centered_clipping',
   }
-  assert len(first['rules'].split(',')) == 11
+  assert len(first['rules'].split(',')) == 12
   page = (tmp_path / 'benchmark.md').read_text()
   assert page.count('![Rules against attacks]') == 4
 

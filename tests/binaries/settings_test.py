@@ -70,17 +70,17 @@ def _weighting(algo, *, brackets_win=False, **given):
 
 
 def test_weights_of_clients_are_refused_where_they_have_no_use():
-  sentence = '`--client_weighting` must be uniform or left out with local_upd'
-  asked = 'local_update[client_weighting=batches]'
+  sentence = '`--client_weighting` must be uniform or left out with scaffold'
+  asked = 'scaffold[client_weighting=batches]'
   for algo, options in (
-      ('local_update', dict(client_weighting='batches')), (asked, {}),
+      ('scaffold', dict(client_weighting='batches')), (asked, {}),
       (asked, dict(brackets_win=True)),
   ):
     with pytest.raises(flags.UsageError, match=sentence):
       _weighting(algo, **options)
   # A flag of a comparison is for those that weigh their clients.
   shared = dict(client_weighting='batches', brackets_win=True)
-  assert _weighting('local_update', **shared) == 'examples'
+  assert _weighting('scaffold', **shared) == 'examples'
   assert _weighting('fedavg', **shared) == 'batches'
   assert _weighting('scaffold', client_weighting='uniform') == 'uniform'
 

@@ -3,7 +3,6 @@
     python -m binaries.benchmark emnist --data_dir=DATA
 """
 
-from tff_pers.experiments import benchmark_pages
 from tff_pers.experiments import startup
 
 startup.begin(__name__, __file__)
@@ -20,6 +19,7 @@ from tff_pers.config import methods
 from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.data import tasks
+from tff_pers.experiments import benchmark_pages
 from tff_pers.experiments import benchmarks
 from tff_pers.experiments import flags
 from tff_pers.experiments import timing

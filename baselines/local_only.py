@@ -67,12 +67,9 @@ def build_local_work(
 
   def update(message, client_state, data):
     final, loss = local_sgd.train(
-        model, client_state, data,
-        learning_rate=local_step.scheduled(
-            hyperparameters, message, hyperparameters.learning_rate
-        ),
-        seed=client_work.key(message, data),
-        local=local_step.build(hyperparameters), **hyperparameters.budget(),
+        model, client_state, data, local=local_step.build(hyperparameters),
+        **local_sgd.options(hyperparameters, message, data),
+        **hyperparameters.budget(),
     )
     return client_work.ClientOutput(
         client_state=final,

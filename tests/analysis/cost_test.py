@@ -29,9 +29,8 @@ def _task(model):
 
 def _rows(name, task, **values):
   method = methods.get(name)
-  return cost.rows(
-      name, method, hp.replace(method.hyperparameters(), **values), task
-  )
+  chosen = hp.replace(method.hyperparameters(), **values)
+  return cost.rows(name, cost.build(method, chosen, task), chosen, task)
 
 
 def test_columns_are_the_documented_ones():

@@ -45,9 +45,30 @@ class Traffic(NamedTuple):
   up: float
 
 
+def build(
+    method: methods.Method, hyperparameters: Any, task: task_lib.Task
+) -> process_lib.PersonalizedProcess:
+  """Returns the process of a method on a task, see `tiny_task`.
+
+  Args:
+    method: The method.
+    hyperparameters: Its hyperparameters.
+    task: The task.
+
+  Raises:
+    ValueError: If the method needs what the task lacks.
+  """
+  for need in methods.missing_needs(method, task.traits, hyperparameters):
+    raise ValueError(
+        f'{method.name} needs {need.sentence}, found the model'
+        f' {task.model.name}. Tip: {need.tip}.'
+    )
+  return method.build(task, hyperparameters)
+
+
 def rows(
     variant: str,
-    method: methods.Method,
+    process: process_lib.PersonalizedProcess,
     hyperparameters: Any,
     task: task_lib.Task,
 ) -> list[dict[str, Any]]:
@@ -60,19 +81,10 @@ def rows(
 
   Args:
     variant: The name of the rows.
-    method: The method.
+    process: The method's process, see `build`.
     hyperparameters: Its hyperparameters.
     task: See `tiny_task`.
-
-  Raises:
-    ValueError: If the method needs what the task lacks.
   """
-  for need in methods.missing_needs(method, task.traits, hyperparameters):
-    raise ValueError(
-        f'{method.name} needs {need.sentence}, found the model'
-        f' {task.model.name}. Tip: {need.tip}.'
-    )
-  process = method.build(task, hyperparameters)
   sent = traffic(process, task, LATE_ROUND)
   deployed = models(process)
   clients = _clients(deployed, hyperparameters, task)
@@ -87,19 +99,17 @@ def rows(
 
 
 def layer_rows(
-    variant: str, method: methods.Method, hyperparameters: Any,
-    task: task_lib.Task,
+    variant: str, process: process_lib.PersonalizedProcess, task: task_lib.Task
 ) -> list[dict[str, Any]]:
   """Returns the rows of `layers.csv` of one method: `LAYER_COLUMNS`.
 
   Args:
-    variant: See `rows`, also for what follows; the method fits the task.
-    method: The method.
-    hyperparameters: Its hyperparameters.
+    variant: See `rows`, also for what follows.
+    process: The method's process.
     task: See `tiny_task`.
   """
   found = []
-  for tier, model in models(method.build(task, hyperparameters)).items():
+  for tier, model in models(process).items():
     sizes: collections.Counter[str] = collections.Counter()
     for weight in layers.describe(model):
       sizes[weight.layer] += math.prod(weight.shape)

@@ -1,5 +1,6 @@
 """Local SGD: K minibatch steps from the received weights."""
 
+import functools
 from typing import Any, Callable, Mapping, NamedTuple
 
 import tensorflow as tf
@@ -89,6 +90,24 @@ def pulled(gradient: Any, weights: Any, anchor: Any, strength: Any) -> Any:
   return descend(gradient, difference(anchor, weights), strength)
 
 
+def options(
+    hyperparameters: Any, message: Any, data: Any
+) -> dict[str, Any]:
+  """Returns step size and seed of a client's local SGD in a round, for `train`.
+
+  Args:
+    hyperparameters: A `hyperparameters.LocalTraining`.
+    message: The server's message.
+    data: The client's data.
+  """
+  return dict(
+      learning_rate=local_step.scheduled(
+          hyperparameters, message, hyperparameters.learning_rate
+      ),
+      seed=client_work.key(message, data),
+  )
+
+
 def build_local_sgd(
     model: functional.FunctionalModel, hyperparameters: Any,
     client_weighting: str,
@@ -104,14 +123,6 @@ def build_local_sgd(
   local = local_step.build(hyperparameters)
   budget = hyperparameters.budget()
 
-  def options(message, data):
-    return dict(
-        learning_rate=local_step.scheduled(
-            hyperparameters, message, hyperparameters.learning_rate
-        ),
-        seed=client_work.key(message, data),
-    )
-
   def output(client_state, data, update, loss):
     weight = client_work.client_weight(
         client_weighting, data, hyperparameters.batch_size
@@ -121,13 +132,17 @@ def build_local_sgd(
   def update(message, client_state, data):
     initial = message['weights']
     final, loss = train(
-        model, initial, data, local=local, **options(message, data), **budget
+        model, initial, data, local=local,
+        **options(hyperparameters, message, data), **budget
     )
     return output(client_state, data, difference(initial, final), loss)
 
   return interception.changed(
       'sgd_work', client_work.ClientWork(update),
-      Sgd(model, local, budget, options, output),
+      Sgd(
+          model, local, budget,
+          functools.partial(options, hyperparameters), output,
+      ),
   )
 
 

@@ -72,11 +72,9 @@ def build_masked_sgd(
     owned = masked.owned(model, head, data)
     final, loss = local_sgd.train(
         masked.masked(model, owned), initial, data,
-        learning_rate=local_step.scheduled(
-            hyperparameters, message, hyperparameters.learning_rate
-        ),
-        seed=client_work.key(message, data),
-        local=local_step.build(hyperparameters), **hyperparameters.budget(),
+        local=local_step.build(hyperparameters),
+        **local_sgd.options(hyperparameters, message, data),
+        **hyperparameters.budget(),
     )
     return client_work.ClientOutput(
         client_state=client_state,

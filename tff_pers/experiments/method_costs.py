@@ -61,9 +61,10 @@ def _write_cost(given, table, folder: str) -> int:
   for variant, (method, hyperparameters) in zip(variants, chosen):
     try:
       with flags.usage_errors(f'{method.name}_', ()):
-        own = cost.rows(variant, method, hyperparameters, task)
+        process = cost.build(method, hyperparameters, task)
+        own = cost.rows(variant, process, hyperparameters, task)
         if given.get('layers'):
-          of_layers += cost.layer_rows(variant, method, hyperparameters, task)
+          of_layers += cost.layer_rows(variant, process, task)
         rows += own
     except flags.UsageError as error:
       if _asks_for_all(given, table):
@@ -167,17 +168,15 @@ def _cost_of(given, chooses_model: bool) -> list[dict[str, Any]]:
       brackets_win=not chooses_model,
   )
   runtime.use('fused', 'cpu', strategy='loop')
-  task = experiment.task
-  return cost.rows(
-      experiment.variant, experiment.method, experiment.hyperparameters,
-      dataclasses.replace(
-          cost.tiny_task(
-              task.model, task.num_classes,
-              cost.num_clients(experiment.hyperparameters),
-          ),
-          rank_ratios=task.rank_ratios,
+  task, hyperparameters = experiment.task, experiment.hyperparameters
+  tiny = dataclasses.replace(
+      cost.tiny_task(
+          task.model, task.num_classes, cost.num_clients(hyperparameters)
       ),
+      rank_ratios=task.rank_ratios,
   )
+  process = cost.build(experiment.method, hyperparameters, tiny)
+  return cost.rows(experiment.variant, process, hyperparameters, tiny)
 
 
 def _write(folder: str, name: str, columns, rows) -> int:

@@ -101,6 +101,19 @@ def test_after_a_driver_the_worker_is_started_before_the_next(relay):
   held.close()
 
 
+def test_who_asks_while_the_worker_is_started_gets_an_answer(relay):
+  """Over TLS, a driver takes the end of its connection for a refusal."""
+  host, _, port = relay.address.partition(':')
+  with socket.create_connection((host, int(port)), timeout=10) as connection:
+    asked = lease.to_line(version=lease.version(), program='p', name='process')
+    connection.sendall(asked[:len(lease.MAGIC) + 1])
+    time.sleep(0.2)
+    relay.shut()
+    relay.open(relay.behind)
+    connection.sendall(asked[len(lease.MAGIC) + 1:])
+    assert lease.from_line(connection.recv(4096))['why_not'] == ''
+
+
 def test_the_end_of_a_lease_ends_the_calls_of_its_driver(relay):
   held = lease.Lease(relay.address)
   channel = worker_process.connect(relay.address)

@@ -32,6 +32,8 @@ class Relay:
     self._worker: Optional[str] = None
     self._program, self._name = '', ''  # The driver that has the lease.
     self._leases: set[asyncio.StreamWriter] = set()  # Leases of that driver.
+    # Leases and calls. Who still waits for an answer is not one of them: over
+    # TLS, an end without an answer means that a certificate is refused.
     self._connections: set[asyncio.StreamWriter] = set()
     self._last: Optional[str] = None
     lease.keep_alive(listener)
@@ -68,7 +70,6 @@ class Relay:
 
   async def _answer(self, reader, writer) -> None:
     """Serves one connection."""
-    self._connections.add(writer)
     try:
       start = await _soon(reader.readexactly(len(lease.MAGIC)))
       if start == lease.MAGIC:
@@ -94,6 +95,7 @@ class Relay:
     if not why_not:
       self._program, self._name = driver['program'], driver['name']
       self._leases.add(writer)
+      self._connections.add(writer)
     writer.write(lease.to_line(version=lease.version(), why_not=why_not))
     if why_not:
       return
@@ -120,6 +122,7 @@ class Relay:
 
   async def _pass_on(self, worker: str, start: bytes, reader, writer) -> None:
     """Connects a driver to TFF's worker, at unix:path."""
+    self._connections.add(writer)
     from_worker, to_worker = await asyncio.open_unix_connection(
         worker[len('unix:'):], limit=_CHUNK_BYTES
     )

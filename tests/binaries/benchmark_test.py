@@ -33,7 +33,7 @@ def test_prints_a_row_per_measurement(program, rows):
 
 @pytest.mark.slow
 def test_merged_inference_has_the_operations_of_the_plain_model():
-  """Issue 5, must show 4: merged inference costs exactly the plain model's."""
+  """Merged inference costs exactly as much as the plain model's."""
   output = subprocess.run(
       [
           sys.executable, '-m', 'binaries.benchmark_adaptors',

@@ -70,7 +70,7 @@ def _check(folder, expect, *argv):
     (['b[rank=1]<gone'], 1),
 ])
 def test_exit_code_says_whether_all_claims_hold(folder, argv, code):
-  """Issue 5, must show 3: orderings are checked by a script."""
+  """So a script can check orderings."""
   assert _check(folder, *argv) == code
 
 

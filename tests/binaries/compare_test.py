@@ -35,7 +35,7 @@ def _executed(monkeypatch):
 
 
 def test_tables_plots_and_no_run_twice(tmp_path, monkeypatch, capsys):
-  """Issue 3, section 6: compare; DESIGN section 8: its files and columns."""
+  """The files of a comparison and their columns."""
   argv = ['--algos=fedavg,local_only,fedavg[learning_rate=0.01]']
   trained = _executed(monkeypatch)
   assert _compare(tmp_path, *argv) == 0

@@ -189,7 +189,7 @@ def _fitting():
 @pytest.mark.parametrize('name', ['raw', 'gaps'])
 @pytest.mark.parametrize('algo', _fitting())
 def test_every_method_is_as_good_as_by_hand(tables, tmp_path, algo, name):
-  """Issue 17, must-show 2."""
+  """Features scaled by the program against features scaled by hand."""
   ours, by_hand = _accuracies(tables, tmp_path, algo, name)
   assert abs(ours - by_hand) <= 0.01
 

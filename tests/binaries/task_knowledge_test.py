@@ -218,7 +218,7 @@ def _tiered(monkeypatch):
 
 
 def test_tiers_are_written_and_merged(quadratic, tiered, tmp_path):
-  """DESIGN section 8: the columns of tiers.csv."""
+  """The columns of tiers.csv."""
   del tiered  # Registered.
   argv = [
       'compare', '--task=quadratic', '--algos=tiered', '--seeds=0,3',

@@ -71,7 +71,7 @@ def test_bad_finetune_steps_are_one_sentence(text, tmp_path, capsys):
 
 
 def test_two_rounds_write_all_results(tmp_path, capsys):
-  """DESIGN section 8: names and columns of the result files."""
+  """The names and columns of the result files."""
   folder = tmp_path / 'run'
   assert _train(
       folder, '--algo=apfl', '--holdout_clients=2',
@@ -172,7 +172,7 @@ def test_resume_starts_where_there_is_no_checkpoint(tmp_path):
 def test_nan_stops_with_round_client_and_checkpoint(
     tmp_path, capsys, monkeypatch
 ):
-  """Issue 3, section 6: NaN or Inf loss."""
+  """The loss is not finite."""
   path = tmp_path / 'data.csv'
   overflow.write(path, scale=1e15)
   folder = tmp_path / 'run'
@@ -219,7 +219,7 @@ def test_full_disk_names_the_last_checkpoint(tmp_path, capsys, monkeypatch):
 
 
 def test_regression_has_empty_accuracies(tmp_path):
-  """DESIGN section 8: accuracy columns are empty on regression tasks."""
+  """Columns of accuracy are empty on regression tasks."""
   path = tmp_path / 'data.csv'
   rows = [f'{c},{0.5 * x},{x}' for c in 'ab' for x in np.linspace(-1, 1, 9)]
   path.write_text('client,y,x0\n' + '\n'.join(rows) + '\n')

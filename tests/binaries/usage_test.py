@@ -155,7 +155,7 @@ def _stderr_sentence(capsys):
 
 @pytest.mark.parametrize('name', BAD_TRAIN)
 def test_train_refuses(name, tmp_path, capsys):
-  """Issue 3, section 6; DESIGN 8, exit codes."""
+  """One sentence, exit code 2."""
   argv, message = BAD_TRAIN[name]
   folder = tmp_path / 'run'
   assert train.main(['train', *argv, f'--output_dir={folder}']) == 2

@@ -65,7 +65,7 @@ def _shuffled_clients():
 def test_rounds_leave_no_variables_behind():
   """200 rounds of a Keras model: its variables and metrics die with a round.
 
-  (Issue 4, 3: flat after round 50.) A round that left its variables would add
+  A round that left its variables would add
   more than its 40 floats; 2 MB is what the allocator varies by.
   """
   memory = _train(200, _same_clients())

@@ -1,6 +1,6 @@
 """SIGKILL at any point, then `--resume`: bit-identical results.
 
-Issue 3, must show 3. APFL has server state and client states, the cohorts are
+APFL has server state and client states, the cohorts are
 partial, so that states are made, changed and left alone. A kill in the middle
 of a checkpoint is for every day, the other moments are marked slow.
 """

@@ -32,7 +32,6 @@ def _run(accuracies, losses=(1.0, 2.0), seconds=8.0, regression=False):
 
 
 def test_columns_are_the_documented_ones():
-  """DESIGN section 8 and issue 3, section 6."""
   assert comparison.RUN_COLUMNS == (
       'algo', 'seed', 'accuracy', 'accuracy_worst_decile', 'loss',
       'seconds_per_round',

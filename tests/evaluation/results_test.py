@@ -39,7 +39,6 @@ def test_groups_of_regression_tasks_are_kept(tmp_path):
 
 
 def test_clients_csv_has_the_documented_columns(tmp_path):
-  """DESIGN section 8."""
   results.write_clients(str(tmp_path), [])
   assert (tmp_path / 'clients.csv').read_text().splitlines() == [
       'client,seen,num_train,num_test,accuracy,loss'

@@ -39,7 +39,7 @@ def test_bad_targets_are_refused(text):
 
 
 def test_defaults_of_the_task_of_the_theory():
-  """Must show 2: 3000 updates, speeds 1 to 10 times Exp(1), five at work."""
+  """3000 updates, speeds 1 to 10 times Exp(1), five at work."""
   experiment = _build(algo='async_ffgg')
   task, schedule = experiment.task, experiment.plan.schedule
   assert (task.rounds, task.eval_every, schedule.in_flight) == (3000, 100, 5)

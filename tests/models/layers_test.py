@@ -1,4 +1,4 @@
-"""What weights are, told by shapes and by Keras: issue's must-show 5."""
+"""What weights are, told by shapes and by Keras."""
 
 import dataclasses
 
@@ -130,7 +130,7 @@ TEXT = [
     [(_vision, VISION, [6, 7, 8, 11]), (_text, TEXT, [])],
 )
 def test_own_keras_model_is_adapted(make, expected, left_alone):
-  """Must-show 5; no adaptor changes anything at first, each can learn."""
+  """No adaptor changes anything at first, each can learn."""
   model = keras.from_keras(make, LOSS)
   described = layers.describe(model)
   assert [(w.name.split('/')[-1], w.kind) for w in described] == expected

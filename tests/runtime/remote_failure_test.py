@@ -53,7 +53,7 @@ def _disturb(started, folder, signals):
 def test_a_round_is_finished_by_the_other_worker(
     number, disturbed, started, tmp_path, caplog
 ):
-  """Issue 4, 'must show' 4: a dead and a hung worker, server and not."""
+  """A dead and a hung worker, which has the server's part or not."""
   signals = [0, 0]
   signals[disturbed] = number
   address = workers.addresses(started)[disturbed]
@@ -74,7 +74,6 @@ def test_a_round_is_finished_by_the_other_worker(
 def test_without_repetitions_the_error_names_the_worker(
     number, started, tmp_path
 ):
-  """Issue 4, 'must show' 4."""
   address = workers.addresses(started)[1]
   with remote.use(
       workers.addresses(started), heartbeat_seconds=HEARTBEAT_SECONDS,

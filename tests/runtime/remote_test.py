@@ -61,7 +61,7 @@ def _train(process, num_rounds):
 
 
 def test_weighted_fedavg_is_the_same(started):
-  """Issue 4, 'must show' 4; clients have 3 to 7 examples."""
+  """Clients have 3 to 7 examples."""
   process = fedavg.build_fedavg(
       problems.tiny_model(), client_weighting='examples'
   )
@@ -73,7 +73,7 @@ def test_weighted_fedavg_is_the_same(started):
 
 @pytest.mark.slow
 def test_perm_single_loop_is_the_same(started):
-  """Issue 4, 'must show' 4: select, keyed collection, two exchanges."""
+  """A select, a keyed collection, two exchanges."""
   process = perm.build_perm(
       problems.tiny_model(), 5, perm.PermHyperparameters(warmup_rounds=1)
   )
@@ -100,7 +100,7 @@ def _reweighted_mean(values):
 
 
 def test_iteratively_reweighted_mean_is_the_same(started):
-  """Issue 4, 'must show' 4: three aggregations, each after the one before."""
+  """Three aggregations, each after the one before."""
   values = np.array([1, 2, 4, 8, 100], np.float32)
   found, weights = _check(_reweighted_mean, list(values), started=started)
   mean = values.mean()

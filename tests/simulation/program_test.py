@@ -69,7 +69,7 @@ def _csv_without_seconds(folder):
 
 
 def test_interrupted_run_ends_as_the_uninterrupted(problem, tmp_path):
-  """Issue 3, must show 3 (the kills themselves: tests/end_to_end)."""
+  """Kills are in tests/end_to_end."""
   whole, parts = tmp_path / 'whole', tmp_path / 'parts'
   whole.mkdir()
   parts.mkdir()
@@ -148,7 +148,6 @@ def _columns(process, data, **knowledge):
 
 
 def test_columns_begin_as_documented(problem):
-  """DESIGN section 8."""
   found = _columns(*problem)
   assert found[:7] == [
       'seconds', 'train_loss', 'accuracy_mean', 'loss_mean',

@@ -228,7 +228,7 @@ _WRITER = """
     ],
 )
 def test_kill_leaves_one_whole_generation(tmp_path, moment):
-  """Issue 3, must show 3: SIGKILL inside and around a checkpoint."""
+  """SIGKILL inside and around a checkpoint."""
   path = tmp_path / 'checkpoint.sqlite'
   finished = subprocess.run(
       [sys.executable, '-c', textwrap.dedent(_WRITER), path, '3', moment],

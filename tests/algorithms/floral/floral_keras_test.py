@@ -18,7 +18,7 @@ from tff_pers.models import adaptors
 
 @pytest.fixture(scope='module', name='trained')
 def _trained():
-  """A frozen Transformer after three rounds of FLoRAL (issue's must-show 6)."""
+  """A frozen Transformer after three rounds of FLoRAL."""
   tf.keras.utils.set_random_seed(0)
   rng = np.random.default_rng(0)
   keras_model = lora_transformer.transformer()

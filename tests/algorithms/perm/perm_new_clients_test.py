@@ -1,4 +1,4 @@
-"""Clients that PERM meets after training: issue of new clients, ours."""
+"""Clients that PERM meets after training."""
 
 import collections
 import functools

@@ -114,6 +114,26 @@ def test_matching_with_all_clients_visits_supported_pairs_once():
   assert epochs.min() >= 5
 
 
+def test_absent_hosts_are_owed_their_visits_of_at_most_two_epochs():
+  """Client 2 is absent: model 0 begins new epochs, and owes it two visits."""
+  mixing = tf.constant(
+      [[1 / 3, 1 / 3, 1 / 3], [0, 0, 1], [0, 0, 1]], tf.float32
+  )
+  hyperparameters = _hyperparameters(step_cap=0.0)
+  pending = visit_schedule.no_pending_visits(hyperparameters, mixing, False)
+  owed, hosts = [], []
+  for t in range(5):
+    found = visit_schedule.matching_owners(
+        pending, mixing, tf.constant([True, True, False]),
+        tf.constant([t, 0], tf.int64), hyperparameters,
+    )
+    pending = found['pending']
+    hosts.append(found['owners'].numpy().tolist().index(0))
+    owed.append(int(pending['left'][0, 2]))
+  assert owed == [1, 1, 2, 2, 2]  # Two rounds of an epoch have a host.
+  assert sorted(hosts[:2]) == sorted(hosts[2:4]) == [0, 1]
+
+
 def test_partial_participation_moves_only_hosted_models():
   process = fixed_mixing.build_shuffling(
       _PROBLEM.model, _MIXING, _hyperparameters(), full_participation=False

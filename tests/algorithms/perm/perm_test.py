@@ -11,6 +11,8 @@ from tests.algorithms.perm import perm_runs
 from tests.algorithms.perm import visits
 from tff_pers import attacks
 from tff_pers.algorithms.perm import perm
+from tff_pers.algorithms.perm import perm_devices
+from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.data import client_data
 from tff_pers.numerics import mixing
 
@@ -127,6 +129,27 @@ def test_alpha_update_per_epoch():
     for t in (2, 3, 4):
       np.testing.assert_array_equal(values[t], values[1])
     assert np.any(values[5] != values[4])
+
+
+@pytest.mark.parametrize('values, moves, measures', [
+    (dict(warmup_rounds=3), range(12), range(3, 12)),
+    (dict(warmup_rounds=3, one_trip=True), range(12), range(2, 12)),
+    (
+        dict(warmup_rounds=3, alpha_update='epoch'), [0, 1, 2, 3, 7, 11],
+        [3, 7, 11],
+    ),
+    (dict(warmup_rounds=3, freeze_after=5), range(12), [3, 4]),
+    (dict(variant='two_stage', stage1_rounds=3), [0, 1, 2], [3]),
+])
+def test_rounds_in_which_w_and_the_mixing_weights_move(values, moves, measures):
+  """Four clients, visits from round 3 on; epochs of visits begin there."""
+  setting = setting_lib.PermSetting(
+      perm_devices.Devices(_PROBLEM.model),
+      perm.PermHyperparameters(**values), _N,
+  )
+  rounds = [tf.constant(t) for t in range(12)]
+  assert [int(t) for t in rounds if setting.moves_w(t)] == list(moves)
+  assert [int(t) for t in rounds if setting.measures(t)] == list(measures)
 
 
 def test_one_trip_visits_with_the_weights_of_the_round_before():

@@ -339,16 +339,20 @@ def test_clients_fine_tune_before_they_are_evaluated(
 
 
 def test_adam_fine_tunes_for_its_epochs_before_an_evaluation():
-  """Three steps on all examples, however many a round has; TFF's Adam."""
+  """Three steps on all examples, however many a round has; TFF's Adam.
+
+  The step size is the constant one, though that of the rounds has decayed.
+  """
   private = ffgg_private.PrivateWeights(
       partition.Partition(problems.tiny_model(), _MIXED),
       ffgg_hp.FFGGHyperparameters(
           tuner='adam', learning_rate=0.05, batch_size=7, local_steps=1,
-          local_epochs=0, adapt_epochs=3,
+          local_epochs=0, adapt_epochs=3, learning_rate_schedule='steps',
+          learning_rate_rounds='1',
       ),
   )
   tuned = private.tune_finally(
-      rounds.message(_W0()[0::2], rounds.SEED), (),
+      rounds.message(_W0()[0::2], rounds.SEED, round_num=1), (),
       rounds.tensors(problems.tiny_clients()[4]),
   )
   weights, m, v = _W0(), [0.0, 0.0], [0.0, 0.0]

@@ -399,6 +399,21 @@ _PRETRAINED = dict(
 )
 
 
+def test_pretraining_has_a_step_of_the_server_of_its_own():
+  """One step on all examples of one client: w <- w - .2 * .5 * gradient."""
+  process = _build('local_ffgg', options=dict(
+      _PRETRAINED, server_learning_rate=0.25, local_steps=1, batch_size=7,
+  ))
+  data = problems.tiny_clients()[4]
+  state = process.initialize_seeded(rounds.SEED)
+  state = process.next(state, [()], [data])['state']
+  expected = _descended(_W0(), data['examples'], 0.2 * 0.5, range(4))
+  found = partition.Partition(problems.tiny_model(), _MIXED).merge(
+      state['weights'], state['private']
+  )
+  rounds.assert_close(found, expected, atol=1e-12)
+
+
 @pytest.mark.parametrize('name, server', [
     ('ffgg', 'sgd'), ('local_ffgg', 'adam'),
     pytest.param('ffgg', 'adam', marks=pytest.mark.slow),

@@ -175,6 +175,20 @@ def test_warmup_is_fedavg_then_models_part():
   assert np.any(states[2]['models'][0] != kernels)
 
 
+def test_the_last_round_of_warmup_makes_the_other_models():
+  """All six train model 0 in round 0, the half of the way from 1 to 5."""
+  process = ifca.build_ifca(
+      _SCALARS.model,
+      ifca.IfcaHyperparameters(
+          learning_rate=0.5, local_steps=1, warmup_rounds=1
+      ),
+      num_models=2, client_weighting='uniform',
+  )
+  first, second = _models(process, (1, 9), 1)
+  np.testing.assert_allclose(first, 3.0, rtol=1e-12)
+  assert 0 < abs(second - first) < 1
+
+
 def test_raises_on_restarts_with_warmup():
   with pytest.raises(ValueError, match='`restarts` must be 1 with warmup_round'):
     ifca.IfcaHyperparameters(restarts=2, warmup_rounds=3)

@@ -89,8 +89,7 @@ def _at(process, version, sent_at, delta):
 
 
 @pytest.mark.parametrize('normalize, step', [
-    ('buffer', 1.304738),
-    pytest.param('weights', 1.773459, marks=pytest.mark.slow),
+    ('buffer', 1.304738), ('weights', 1.773459),
 ])
 def test_step_of_three_stale_updates(normalize, step):
   """8.2, Values: deltas 1, 2, 3 with tau 0, 1, 3."""

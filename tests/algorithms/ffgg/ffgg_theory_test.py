@@ -135,35 +135,35 @@ def test_example_3_lacks_the_norm_of_a(sent):
   a = 3 * _orthogonal(rng, _ROWS, _THETA)
   b = _orthogonal(rng, _ROWS, _OWN)
   # With w at its best the curvature at 0 is H^T H + A^T (I - B B^T) A.
-  largest = np.linalg.eigh(h.T @ h + a.T @ (a - b @ (b.T @ a)))[1][:, -1]
+  values, axes = np.linalg.eigh(h.T @ h + a.T @ (a - b @ (b.T @ a)))
   clients = [
       _client(matrix, np.concatenate([a, b], axis=1), y)
       for y in (np.zeros(_ROWS), 0.2 * rng.normal(size=_ROWS))
   ]
-  pairs = [(1e-3 * largest, 0 * largest)]
+  pairs = [(1e-3 * axes[:, -1], np.zeros(_THETA))]
   pairs += [0.1 * rng.normal(size=(2, _THETA)) for _ in range(6)]
   moduli = _quotients(sent, clients, pairs)[1]
   phi = np.linalg.norm(h, 2) ** 2
+  np.testing.assert_allclose(moduli[0, 0], 1 / values[-1], rtol=1e-4)
   assert moduli.min() >= 1 / (phi + 9)
   assert moduli.min() < 0.2 / (phi + 1)
 
 
 def test_proposition_1_all_private_suits_everybody(sent):
-  """Two clients, sum_i log cosh(v_i - y_i) of three numbers v, y = 1 or -1.
+  """Two clients, log cosh(u + v - y) + log cosh(v) with y = 1 or -1.
 
-  With v_1 in theta the best theta for both is 0, and suits neither. With all of
-  v in w any theta does.
+  With u in theta the best theta for both is 0, and suits neither: v = y / 2
+  leaves tanh(1 / 2) = 0.4621. With u and v in w any theta does.
   """
-  nothing, rows = np.zeros([_THETA + _OWN] * 2), np.eye(_THETA + _OWN)
+  nothing, axes = np.zeros([_THETA + _OWN] * 2), np.eye(_THETA + _OWN)
   found = []
-  for first in (_THETA - 1, _THETA):
+  for u in (_THETA - 1, _THETA):
+    rows = _rows(np.stack([axes[u] + axes[u + 1], axes[u + 1]]))
     clients = [
-        _client(nothing, _rows(rows[first:first + 3]), sign * np.eye(_ROWS)[0])
-        for sign in (1, -1)
+        _client(nothing, rows, sign * np.eye(_ROWS)[0]) for sign in (1, -1)
     ]
     found.append([sent(theta, clients) for theta in (
         np.zeros(_THETA), np.arange(_THETA)
     )])
-  # tanh(1) = 0.7616 is all that a client's gradient can be here.
-  np.testing.assert_allclose(found[0][0][:, -1], [-0.7616, 0.7616], atol=1e-4)
+  np.testing.assert_allclose(found[0][0][:, -1], [-0.4621, 0.4621], atol=1e-4)
   np.testing.assert_array_equal(found[1], 0)

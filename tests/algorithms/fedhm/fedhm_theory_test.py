@@ -147,8 +147,8 @@ def test_theorems_2_and_3():
       ),
   )
   found = _run(process, _clients(), rate, 100)
-  # No client ever had a squared gradient of 24, so that both bounds, which are
-  # sums of squared constants, are loose here.
-  assert found['left'] < found['largest'] < 25
-  assert 10 * found['left'] < found['theorem2'] < 20 * found['left']
-  assert found['theorem3'] > 1e4 * found['left']
+  # The largest squared gradient that any client ever had is 23.7: both bounds
+  # hold, and say nothing here.
+  expected = dict(left=3.24, largest=23.7, theorem2=51.3, theorem3=1.444e5)
+  for name, value in expected.items():
+    np.testing.assert_allclose(found[name], value, rtol=0.01)

@@ -61,7 +61,7 @@ def test_the_mixture_inside_a_convex_loss_is_the_lower_one():
   labels = lambda rng: rng.integers(0, 2, 20).astype(np.int32)
   assert _share_of_jensen(classifier, labels) == 1
   share = _share_of_jensen(problems.tiny_model(), labels)
-  assert 0.7 < share < 0.9
+  np.testing.assert_allclose(share, 0.81, atol=0.05)
 
 
 def test_the_base_has_c_times_less_noise_than_an_adaptor():
@@ -244,7 +244,9 @@ def test_clusters_collapse_with_the_decaying_router_of_theorem_a9():
       + 18 * _SQUARED_GRADIENT / steps ** 2
       + 24 * (late - 1) * late ** 2 * _SQUARED_GRADIENT / steps ** 3
   )
-  assert losses[-1] > 0.4 > 20 * bound[-1]
+  np.testing.assert_allclose(
+      [losses[-1], bound[-1]], [0.4905, 0.0135], rtol=0.01
+  )
   # With a constant rate, as in the options of FLoRAL, they part.
   path = np.stack(list(_path(
       [0.01, -0.01], np.full(400, 0.1), _exponential(lambda t: 10.0)
@@ -280,7 +282,9 @@ def test_the_loss_falls_as_the_mismatch_and_no_faster():
   )
   slope = np.log(losses[49_999] / losses[4_999]) / np.log(10)
   np.testing.assert_allclose(slope, -beta, atol=0.05)
-  assert losses[-1] > 100 * bound[-1]
+  np.testing.assert_allclose(
+      [losses[-1], bound[-1]], [4.71e-3, 1.725e-5], rtol=0.01
+  )
 
 
 @pytest.mark.parametrize('num_clients, num_clusters', [(2, 2), (4, 2), (12, 4)])

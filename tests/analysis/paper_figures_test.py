@@ -89,6 +89,26 @@ def test_simulated_curves_turn_where_averaging_in_one_shot_is(figures, number):
     assert rho[0] == pytest.approx(_array(curves['Theta_1:K'])[0, 0])
 
 
+def test_figure_8_momentum_helps_the_last_gradient_at_every_point(figures):
+  """Also beyond the turn; where it is fastest, and where it stands still."""
+  curves = {
+      server: panel['Theta_K, simulated'].points
+      for server, panel in figures[8].items()
+  }
+  gd, nesterov, heavy_ball = (
+      np.array([p.rho for p in curves[name]])
+      for name in ('gd', 'nesterov', 'heavy_ball')
+  )
+  # At the end rates round to 1.
+  inner = gd < 1 - 1e-12
+  assert inner.sum() > 60
+  assert np.all((heavy_ball < nesterov)[inner] & (nesterov < gd)[inner])
+  # Over all K, a little above the cusp of a dense spectrum (0.3010).
+  assert [rho.min() for rho in (gd, nesterov, heavy_ball)] == pytest.approx(
+      [0.303, 0.222, 0.155], abs=5e-3
+  )
+
+
 def test_figure_10_simulates_the_pull(figures):
   """kappa of the last gradient, step by step on each eigenvalue."""
   values = frontiers.simulated_eigenvalues(

@@ -9,6 +9,7 @@ import pytest
 
 from tests.analysis import problems
 from tff_pers.analysis import local_updates
+from tff_pers.analysis import quadratic
 from tff_pers.analysis import surrogate as surrogate_lib
 from tff_pers.numerics import robust
 from tff_pers.numerics import thetas
@@ -90,6 +91,48 @@ def test_a_ratio_of_positive_definite_matrices_may_have_a_norm_above_1():
     first, second = factors @ np.swapaxes(factors, 1, 2) + 1e-9 * np.eye(2)
     norms.append(np.linalg.norm(first @ np.linalg.inv(first + second), 2))
   assert max(norms) > 2
+
+
+def _matrix_discrepancy(surrogate):
+  """Returns M(Q|A) = E ||E[Q A]^-1 Q_i A_i - E[A]^-1 A_i||.
+
+  Times the largest ||c_i|| it bounds the distance of the optima, as the proof
+  of Lemma 5 uses it.
+  """
+  federation = surrogate.federation
+  own = np.linalg.solve(surrogate.hessian, surrogate.hessians)
+  plain = np.linalg.solve(federation.hessian, federation.hessians)
+  return federation.weights @ np.linalg.norm(own - plain, 2, axis=(1, 2))
+
+
+def _stretched(rng, dim):
+  """Returns two clients with the eigenvalues 1 and mu, or 1, and mu."""
+  mu = 10 ** rng.uniform(-4, -1)
+  if dim == 1:
+    hessians = np.reshape([1.0, mu], [2, 1, 1])
+  else:
+    angles = rng.uniform(0, np.pi, 2)
+    lines = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    hessians = mu * np.eye(2) + (1 - mu) * np.einsum('ni,nj->nij', lines, lines)
+  return quadratic.QuadraticFederation(
+      hessians, rng.normal(size=[2, dim]), rng.dirichlet(np.ones(2))
+  )
+
+
+def test_a_discrepancy_weighted_by_matrices_exceeds_its_bound():
+  """Theorem 6 of local updates: 2 (b - a) / b holds for numbers alone."""
+  rng, largest = np.random.default_rng(0), {}
+  for dim in (1, 2):
+    shares = []
+    for _ in range(300):
+      surrogate = surrogate_lib.Surrogate(
+          _stretched(rng, dim),
+          local_updates.LocalUpdate(thetas.FirstGradients(1000), 0.5),
+      )
+      a, b = np.exp(surrogate.distortion_range)
+      shares.append(_matrix_discrepancy(surrogate) * b / (2 * (b - a)))
+    largest[dim] = max(shares)
+  assert 0.8 < largest[1] < 1 and largest[2] > 10
 
 
 @pytest.mark.parametrize('rule', ['krum', 'median', 'geometric_median'])

@@ -77,6 +77,25 @@ def test_the_scale_of_the_paper(tmp_path, handed):
   assert {name: own[name] for name in expected} == expected
 
 
+def test_the_scale_of_the_paper_for_cifar100(tmp_path, handed):
+  """With five flags; the other settings of Table 4 are those of CIFAR-10."""
+  changed = dict(
+      task='cifar100', model='resnet34', rounds='100',
+      fedhm_learning_rate_rounds='70:90', heterofl_learning_rate_rounds='70:90',
+  )
+  argv = ['--scale=paper', '--parts=cifar10', '--data_dir=/data']
+  assert _benchmark(tmp_path, *argv, *(
+      f'--{name}={value}' for name, value in changed.items()
+  )) == 0
+  own, = handed
+  expected = dict(
+      changed, fedhm_local_epochs='10', fedhm_batch_size='64',
+      fedhm_momentum='0.9', fedhm_weight_decay='0.0001', num_clients='20',
+      clients_per_round='10',
+  )
+  assert {name: own[name] for name in expected} == expected
+
+
 def test_tables_7_and_8_have_the_sizes_of_the_paper(tmp_path, handed):
   """FedHM-V2 and -V3, and models of one size; ResNet-18."""
   argv = ('--scale=paper', '--data_dir=/data', '--parts=combinations_iid,'

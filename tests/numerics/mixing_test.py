@@ -151,6 +151,24 @@ def test_simplex_projection(values):
   assert np.max((v - x)) - np.dot(v - x, x) <= 1e-9 * (1 + np.abs(v).max())
 
 
+def test_minimizers_move_as_far_as_lemma_1_says_and_no_farther():
+  """perm T3 for Eq. (2), of x = c: L = 1 and mu = 2 lambda / n_max."""
+  rng, shares = np.random.default_rng(5), []
+  for _ in range(200):
+    c, n, lam = _problem(rng, 8)
+    moved = np.maximum(c + c.max() * rng.normal(size=8) / 10, 0)
+    limit = n.max() / (2 * lam) * np.linalg.norm(moved - c)
+    shares.append(
+        np.linalg.norm(_solve(moved, n, lam) - _solve(c, n, lam)) / limit
+    )
+  assert max(shares) < 1
+  # Two of the largest clients, one of them nearer and the other farther away.
+  n, change = np.array([50.0, 50.0, 20.0]), np.array([0.1, -0.1, 0.0])
+  c = np.array([0.0, 1.0, 2.0])
+  gap = _solve(c + change, n, 200.0) - _solve(c, n, 200.0)
+  np.testing.assert_allclose(gap, -change * 50 / 400, rtol=1e-9, atol=1e-12)
+
+
 def test_sensitivity_of_alpha():
   """perm check 10, T1 and the Lipschitz bound in the distances."""
   rng = np.random.default_rng(4)

@@ -9,6 +9,7 @@ from binaries import compare_tuned
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
 from tff_pers.experiments import benchmark_pages
+from tff_pers.experiments import benchmark_runs
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
 
@@ -18,10 +19,10 @@ _BENCHMARKS = {name: benchmark.read(name) for name in benchmark.names()}
 @pytest.mark.parametrize('name', _BENCHMARKS)
 def test_every_variant_can_be_built_and_has_as_many_trials(name):
   """Most take days or a GPU, so that nothing else would tell."""
-  table = compare_tuned.flag_table()
+  table = compare_tuned.main.flag_table()
   own = _BENCHMARKS[name]
   for scale, part in itertools.product(own.scales, own.parts or ['']):
-    handed = benchmark.flags_of(own, scale, part, {})
+    handed = benchmark_runs.flags_of(own, scale, part, {}, table)
     given = flags.parse(['', *_words(handed)], table)
     found = grids.parse_grids(
         given.pop('grid'), brackets.split_list(given.pop('algos'))
@@ -43,7 +44,7 @@ def _words(values):
 def test_floral_hands_on_what_its_parts_say(tmp_path, monkeypatch, scale):
   handed = []
   monkeypatch.setattr(
-      compare_tuned, 'main', lambda argv: handed.append(argv) or 0
+      flags.Program, '__call__', lambda own, argv: handed.append(argv) or 0
   )
   monkeypatch.setattr(benchmark_pages, 'of_parts', lambda *args: 'the page')
   assert benchmark.main([

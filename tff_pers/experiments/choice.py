@@ -42,15 +42,7 @@ _PAGE_SECONDS = 10.0
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.choose`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.choose`, see `flags.Program`."""
   budget = _budget(given)
   record = dict(given)
   task = given.get('task', flags.DEFAULTS['task'])

@@ -14,6 +14,7 @@ from tff_pers.evaluation import costs
 from tff_pers.evaluation import results
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
+from tff_pers.experiments import report_file
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.models import zoo
 
@@ -23,15 +24,7 @@ LAYERS_CSV = 'layers.csv'
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.cost`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.cost`, see `flags.Program`."""
   if ('runs' in given) != ('accuracy' in given):
     raise flags.UsageError(
         '`--runs` and `--accuracy` must be given together, found'
@@ -120,15 +113,7 @@ def _shape(text: str) -> list[int]:
 
 def _write_to_accuracy(given, folder: str) -> int:
   """Writes and prints what runs cost until they reached an accuracy."""
-  found = sorted({
-      run for name in given['runs'].split(',') if name
-      for run in results.find_runs(flags.resolve_path(name))
-  })
-  if not found:
-    raise flags.UsageError(
-        '`--runs` must name folders that hold runs (a config.json), found'
-        f" {given['runs']!r}."
-    )
+  found = sorted(report_file.find_runs(given['runs']))
   runs = [results.read_run(path) for path in found]
   rows = [
       row for run in runs

@@ -45,6 +45,16 @@ class Link(NamedTuple):
   text: str
 
 
+def run(given: dict[str, Any]) -> int:
+  """Runs `binaries.check_orderings`, see `flags.Program`."""
+  rows = check(
+      flags.resolve_path(given.pop('runs')), given.pop('expect'),
+      at_round=given.pop('round'), **given,
+  )
+  print(results.markdown(COLUMNS, rows))
+  return int(any(row['holds'] == 'no' for row in rows))
+
+
 def check(
     runs: str, expect: str, *, metric: str = 'accuracy', at_round: int = 0,
     statistic: str = 'mean', in_seeds: int = 0,

@@ -61,15 +61,7 @@ FLAGS = (
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.pareto`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.pareto`, see `flags.Program`."""
   output_dir = given.pop('output_dir', '') or flags.resolve_path('runs/pareto')
   if given.get('figure'):
     _check_used(given, ('figure',), f"--figure={given['figure']}")

@@ -363,21 +363,12 @@ def export(
   )
 
 
-def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.evaluate`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If there is no run, or the data do not fit it.
-  """
-  del table  # Unused.
-  folder = flags.resolve_path(given.get('run', '') or '.')
-  data_dir = given.get('data_dir', '')
+def run(given: dict[str, Any]) -> int:
+  """Runs `binaries.evaluate`, see `flags.Program`."""
+  folder = flags.resolve_path(given['run'] or '.')
+  data_dir = given['data_dir']
   asked_for = dict(run=folder, data_dir=data_dir)
-  top = given.get('output_dir') or resume_flags.own_folder(
+  top = given['output_dir'] or resume_flags.own_folder(
       resume_flags.numbered(os.path.join(folder, 'evaluation')), RECORD,
       asked_for,
   )

@@ -46,15 +46,7 @@ _FILE, _CONFIG = 'robustness.csv', 'robustness.json'
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.robustness`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.robustness`, see `flags.Program`."""
   if given.get('rounds') == auto_rounds.AUTO:
     raise flags.UsageError(
         '`--rounds` must be an integer here, because all cells of the table'

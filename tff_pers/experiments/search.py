@@ -24,15 +24,7 @@ _CHOICE_COLUMNS = ('trial', 'validation', 'chosen', 'near_end')
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.tune`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.tune`, see `flags.Program`."""
   trials, seconds = _effort(given)
   if trials:
     given['trials'] = trials

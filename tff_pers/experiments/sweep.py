@@ -10,6 +10,7 @@ Finished runs are not repeated, interrupted ones are resumed, and a diverged run
 is None. Programs build a `Sweep` from their flags.
 """
 
+import itertools
 import os
 import re
 import sys
@@ -28,8 +29,10 @@ from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import folders
 from tff_pers.experiments import kept_runs
+from tff_pers.experiments import outputs
 from tff_pers.experiments import quiet
 from tff_pers.experiments import runner
+from tff_pers.experiments import timing
 from tff_pers.experiments import worker_pool
 
 # (variant, seed).
@@ -93,6 +96,29 @@ class Sweep:
             f'`--{name}` must be left out because it has no effect in any'
             f' variant of `--algos`, found {value!r}.'
         )
+
+  def compare(
+      self, points: Iterable[Point], processes: int,
+      targets: Sequence[float] = (),
+  ) -> tuple[comparison.Runs, str]:
+    """Runs all points, and writes their tables and plots.
+
+    Args:
+      points: Points in the order in which they are begun.
+      processes: Number of parallel runs, see `worker_pool.number`.
+      targets: See `timing.write`.
+
+    Returns:
+      The run of each point, see `run`, and the tables in Markdown.
+    """
+    points = list(points)
+    self.check(points)
+    with self:
+      runs = self.run_all(
+          points, processes=processes, draw=plots.plot_compared_run
+      )
+      text = write(self.folder, runs)
+      return runs, text + timing.write(self.folder, runs, targets)
 
   def run_all(
       self, points: Iterable[Point], *, processes: int = 1,
@@ -227,6 +253,20 @@ def _run(
   return Sweep(program, given, folder).run(variant, seed, draw)
 
 
+def compare(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  """Runs `binaries.compare`, see `flags.Program`."""
+  variants, seeds = parse_variants(given['algos']), parse_seeds(given['seeds'])
+  targets = timing.parse_targets(given['targets'])
+  with flags.usage_errors():
+    given = timing.on_one_clock(given, variants)
+  sweep = of_flags('compare', given, table, variants)
+  runs, text = sweep.compare(
+      itertools.product(variants, seeds), given['jobs'], targets
+  )
+  print(f'{text}\n{outputs.where(sweep.folder)}')
+  return int(None in runs.values())
+
+
 def of_flags(
     program: str, given: Mapping[str, Any], table: Mapping[str, flags.Flag],
     variants: Sequence[str], name: str = '',
@@ -288,21 +328,12 @@ def run(
     plugins.import_named(str(values.get('import', '')))
   table = flags.all_flags(without=('seed',))
   with quiet.scope():
-    given = flags.parse(
-        ['sweep', *(f'--{name}={value}' for name, value in values.items())],
-        table,
-    )
+    given = flags.parse(['sweep', *flags.as_words(values)], table)
     given['output_dir'] = os.path.abspath(folder)
     sweep = of_flags(
         'sweep', given, table, [variant for variant, _ in points]
     )
-    sweep.check(points)
-    with sweep:
-      runs = sweep.run_all(
-          points, processes=processes, draw=plots.plot_compared_run
-      )
-      write(sweep.folder, runs)
-  return runs
+    return sweep.compare(points, processes)[0]
 
 
 def _checked_points(points: Iterable[Point]) -> list[Point]:

@@ -22,18 +22,10 @@ from tff_pers.experiments import worker_pool
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.compare_tuned`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.compare_tuned`, see `flags.Program`."""
   variants = sweep_lib.parse_variants(given.pop('algos'))
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
-  targets = timing.parse_targets(given.pop('targets', ''))
+  targets = timing.parse_targets(given.pop('targets'))
   extensions, jobs = given.pop('extensions'), given.pop('jobs')
   with flags.usage_errors():
     given = timing.on_one_clock(given, variants)

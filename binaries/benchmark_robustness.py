@@ -16,7 +16,9 @@ startup.begin(__name__, __file__)
 # pylint: disable=g-import-not-at-top
 import pathlib
 import sys
+from typing import Sequence
 
+from binaries import robustness
 from tff_pers.experiments import benchmarks
 from tff_pers.experiments import flags
 from tff_pers.experiments import robustness_page
@@ -25,9 +27,15 @@ _FILE = benchmarks.read_settings(str(
     pathlib.Path(__file__).parent / 'benchmarks/settings/robustness.yaml'
 ))
 
+
+def _robustness(argv: Sequence[str]) -> int:
+  """Makes a table; child processes find this function by its name."""
+  return robustness.main(argv)
+
+
 main = flags.Program(
     'benchmark_robustness', _FILE.help,
-    lambda given: robustness_page.run(given, _FILE),
+    lambda given: robustness_page.run(given, _FILE, _robustness),
     flags.own_flag('parts', ','.join(_FILE.settings), 'Tables to make.'),
     flags.own_flag('data_dir', '', 'Folder of MNIST.'),
     flags.own_flag(

@@ -179,8 +179,8 @@ def _fill(grid: _Grid, done: '_Table', rules, attacks, seeds) -> None:
         final = _train(experiment, processes.build(experiment).process)
         done.add(experiment, rule, attack, seed, final)
         print(
-            f'[{number}/{total}] {rule}, {attack}, seed {seed}: {final:.3g}',
-            flush=True,
+            f'[{number}/{total}] {done.name}: {rule}, {attack}, seed {seed}:'
+            f' {final:.3g}', flush=True,
         )
 
 
@@ -209,7 +209,11 @@ def _train(experiment, process) -> float:
 
 
 class _Table:
-  """`robustness.csv`: a row per cell, written as soon as it is known."""
+  """`robustness.csv`: a row per cell, written as soon as it is known.
+
+  Attributes:
+    name: Name of its folder.
+  """
 
   def __init__(self, folder: str, given: Mapping[str, Any]):
     """Reads existing cells.
@@ -217,7 +221,7 @@ class _Table:
     Raises:
       flags.UsageError: If they were made with other flags.
     """
-    self._folder = folder
+    self._folder, self.name = folder, os.path.basename(folder)
     self._path = os.path.join(folder, _FILE)
     config = os.path.join(folder, _CONFIG)
     resume_flags.check(config, given)

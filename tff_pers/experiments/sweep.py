@@ -40,7 +40,13 @@ Point = tuple[str, int]
 
 
 class Sweep:
-  """Runs with common flags; a `with` block locks their folder."""
+  """Runs with common flags; a `with` block locks their folder.
+
+  Attributes:
+    program: Name of the program, for messages.
+    given: Values of the flags that were given.
+    folder: Folder of the runs.
+  """
 
   def __init__(self, program: str, given: Mapping[str, Any], folder: str):
     """Keeps the flags.
@@ -51,12 +57,16 @@ class Sweep:
         its variants, bracket options override them.
       folder: Folder of the runs.
     """
-    self._program, self._given, self.folder = program, given, folder
+    self.program, self.given, self.folder = program, given, folder
     self._lock: Optional[folders.FolderLock] = None
     # This may be a child process, which has not read the command line.
     with flags.usage_errors():
       plugins.import_named(given.get('import', ''))
     self._table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
+
+  def __reduce__(self):
+    # Child processes make their own table of flags, and do not get the lock.
+    return Sweep, (self.program, self.given, self.folder)
 
   def __enter__(self):
     with flags.usage_errors():
@@ -87,7 +97,7 @@ class Sweep:
         (experiment.method.name, experiment.config['flags'])
         for experiment in (self.prepare(*point)[0] for point in checked)
     ]
-    for name, value in self._given.items():
+    for name, value in self.given.items():
       if name not in self._table or self._table[name].kind != 'method':
         continue
       owner = self._table[name].owner
@@ -154,15 +164,13 @@ class Sweep:
       titles: By point, a line that is printed when its run begins.
     """
     titles = titles or {}
-    return dict(zip(points, pool.map(_run, [
-        (self._program, self._given, self.folder, *point, draw[point],
-         titles.get(point, ''))
-        for point in points
+    return dict(zip(points, pool.map(self.run, [
+        (*point, draw[point], titles.get(point, '')) for point in points
     ])))
 
   def run(
       self, variant: str, seed: int,
-      draw: Optional[Callable[[str], Any]] = None,
+      draw: Optional[Callable[[str], Any]] = None, title: str = '',
   ) -> Optional[results.Run]:
     """Runs one point unless it is finished; returns None if it diverged.
 
@@ -170,11 +178,14 @@ class Sweep:
       variant: The method with its options.
       seed: Seed of the run.
       draw: Plots the results in its folder, see `runner.execute`.
+      title: A line that is printed first; empty: none.
     """
+    if title:
+      print(title, flush=True)
     try:
       return self.execute(variant, seed, draw=draw)
     except runner.Diverged as error:
-      print(f'{self._program}: {variant}: {error}', file=sys.stderr)
+      print(f'{self.program}: {variant}: {error}', file=sys.stderr)
       return None
 
   def execute(
@@ -192,7 +203,7 @@ class Sweep:
       Diverged, flags.Failure: See `runner.execute`.
     """
     experiment, folder = self.prepare(variant, seed, within=within)
-    kept = self._given.get('trials_dir')
+    kept = self.given.get('trials_dir')
     with kept_runs.shared(experiment, folder, kept) as experiment:
       runner.execute(experiment, folder, quiet=True, **options)
     return results.read_run(folder)
@@ -223,7 +234,7 @@ class Sweep:
     """Returns the hyperparameters that flags or brackets set, by flag name."""
     algo, options = brackets.parse(variant)
     names = [
-        name for name in self._given
+        name for name in self.given
         if name in self._table and self._table[name].kind == 'method'
         and self._table[name].owner == algo
     ]
@@ -236,21 +247,12 @@ class Sweep:
     """Returns the flags of one run."""
     algo = brackets.parse(variant)[0]
     own = {
-        name: value for name, value in self._given.items()
+        name: value for name, value in self.given.items()
         if name in self._table
         and (self._table[name].kind != 'method'
              or self._table[name].owner == algo)
     }
     return {**own, 'algo': variant, 'seed': seed}
-
-
-def _run(
-    program: str, given, folder: str, variant: str, seed: int, draw, title: str
-):
-  """Runs one point, possibly in a child process; see `Sweep.run`."""
-  if title:
-    print(title, flush=True)
-  return Sweep(program, given, folder).run(variant, seed, draw)
 
 
 def compare(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:

@@ -50,13 +50,12 @@ _HELP = __doc__ + '\n'.join(
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
-  number = startup.value_of(argv, 'figure')
+  number, rest = startup.take(argv[1:], 'figure')
   if number not in ('6', '12', '13') or flags.wants_help(argv):
     own = flags.Program(
         'pareto', _HELP, pareto.run, *pareto.FLAGS, without=(), fills=()
     )
     return own(argv)
-  rest = startup.without(argv[1:], 'figure')
   folder = f"--output_dir={flags.resolve_path('runs/pareto')}"
   if number == '6':
     return compare_tuned.main(['pareto', *pareto_trained.TUNED, folder, *rest])

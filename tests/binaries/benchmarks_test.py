@@ -36,6 +36,18 @@ def test_every_variant_can_be_built_and_has_as_many_trials(name):
       experiment.of_variant(tried, given, table)
 
 
+@pytest.mark.parametrize('name', _BENCHMARKS)
+def test_parts_know_the_scales_and_say_what_they_compare(name):
+  own = _BENCHMARKS[name]
+  for part_name, part in own.parts.items():
+    assert set(part.scales) <= set(own.scales), part_name
+    for scale in own.scales:
+      assert {'algos', 'task'} <= set(own.flags(scale, part_name)), part_name
+    if part.published is not None:
+      assert set(part.published.differs) == set(own.scales), part_name
+      assert all(0 < a < 1 for a in part.published.accuracy.values())
+
+
 def _words(values):
   return [f'--{name}={value}' for name, value in values.items()]
 
@@ -93,5 +105,5 @@ def test_perm_beside_another_method(tmp_path, monkeypatch):
   ]) == 0
   page = (tmp_path / 'perm.md').read_text()
   assert '    python -m binaries.benchmark_perm --scale=cpu' in page
-  assert '## digits: alike' in page
+  assert '## digits: IID clients' in page
   assert '| fedavg ' in page and '| local_steps=2 |' in page

@@ -179,24 +179,7 @@ def read(path: str) -> Benchmark:
     ValueError: If the file is not YAML, or a key is unknown, missing, or has a
       value of the wrong kind; the message says where.
   """
-  where = os.path.basename(path)
-  benchmark = _parsed(Benchmark, _content(path), where)
-  for name, part in benchmark.parts.items():
-    place = f'{where}, parts, {name}'
-    _check_scales(benchmark, part.scales, f'{place}, scales')
-    for scale in benchmark.scales:
-      if not {'algos', 'task'} <= set(benchmark.flags(scale, name)):
-        raise ValueError(
-            f'{place} must have the flags algos and task, found one of them'
-            f' missing at the scale {scale}.'
-        )
-    if part.published is not None:
-      place += ', published, differs'
-      _check_scales(benchmark, part.published.differs, place)
-      for scale in benchmark.scales:
-        if scale not in part.published.differs:
-          raise ValueError(f'{place} must have every scale, found no {scale}.')
-  return benchmark
+  return _parsed(Benchmark, _content(path), os.path.basename(path))
 
 
 def read_settings(path: str) -> Settings:
@@ -220,16 +203,6 @@ def _content(path: str) -> dict[str, Any]:
   content = _mapping(content, where)
   content.pop('shared', None)
   return content
-
-
-def _check_scales(
-    benchmark: Benchmark, found: Mapping[str, Any], where: str
-) -> None:
-  for scale in found:
-    if scale not in benchmark.scales:
-      raise ValueError(
-          f'{where} must be among {", ".join(benchmark.scales)}, found {scale}.'
-      )
 
 
 def _mapping(value: Any, where: str) -> dict[str, Any]:

@@ -48,6 +48,21 @@ class Request(NamedTuple):
   kind: str = ''
   clients: str = ''
 
+  def positions(self, names: Sequence[str], allowed: str) -> list[int]:
+    """Returns the positions in `names` of the clients to export.
+
+    Raises:
+      flags.UsageError: If one is missing; the message names the `allowed`.
+    """
+    known = {name: position for position, name in enumerate(names)}
+    chosen = client_names.parse(self.clients) if self.clients else names
+    for client in chosen if self.kind else ():
+      if client not in known:
+        raise flags.UsageError(
+            f'`--export_clients` must be {allowed}, found {client!r}.'
+        )
+    return [known[client] for client in chosen] if self.kind else []
+
 
 def request(given: Mapping[str, Any]) -> Request:
   """Returns what the flags request."""
@@ -61,29 +76,9 @@ def positions(asked: Request, experiment: Any) -> list[int]:
   Raises:
     flags.UsageError: If a client does not train.
   """
-  if not asked.kind:
-    return []
-  if not asked.clients:
-    return list(range(experiment.task.num_clients))
   names = [str(n) for n in experiment.names(experiment.clients)]
   kind = 'numbers' if experiment.task.client_names is None else 'names'
-  return chosen(asked.clients, names, f'{kind} of clients that train')
-
-
-def chosen(text: str, names: Sequence[str], allowed: str) -> list[int]:
-  """Returns the positions in `names` of listed clients.
-
-  Raises:
-    flags.UsageError: If a client is missing; the message names the `allowed`.
-  """
-  known = {name: position for position, name in enumerate(names)}
-  asked = client_names.parse(text)
-  for client in asked:
-    if client not in known:
-      raise flags.UsageError(
-          f'`--export_clients` must be {allowed}, found {client!r}.'
-      )
-  return [known[client] for client in asked]
+  return asked.positions(names, f'{kind} of clients that train')
 
 
 def write(

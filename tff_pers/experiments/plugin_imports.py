@@ -37,7 +37,7 @@ def import_asked(argv: Sequence[str]) -> None:
   Raises:
     ValueError: If a module cannot be imported.
   """
-  plugins.import_named(startup.value_of(argv[1:], 'import'))
+  plugins.import_named(startup.take(argv[1:], 'import')[0])
 
 
 def require(modules: str, path: str) -> None:

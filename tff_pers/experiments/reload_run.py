@@ -376,7 +376,7 @@ def run(given: dict[str, Any]) -> int:
   resume_flags.check(record, asked_for)
   opened = open_run(folder, data_dir)
   asked = exports.request(given)
-  chosen = _chosen(asked, opened.names)
+  chosen = asked.positions(opened.names, 'clients that are evaluated')
   runner.use_runtime(opened.experiment.flag, None)
   with store.ClientStateStore(
       os.path.join(folder, results.CHECKPOINT), read_only=True
@@ -402,12 +402,3 @@ def run(given: dict[str, Any]) -> int:
     print(sentence)
   print(f'Results are in {top}: clients.csv has a row for each client.')
   return 0
-
-
-def _chosen(asked: exports.Request, names: Sequence[str]) -> Sequence[int]:
-  """Returns the positions of the clients whose models are exported."""
-  if not asked.kind:
-    return []
-  if not asked.clients:
-    return range(len(names))
-  return exports.chosen(asked.clients, names, 'clients that are evaluated')

@@ -20,7 +20,7 @@ main = flags.Program(
         'clients', 200, 'N, number of personalized models.', minimum=2
     ),
     flags.own_flag('rounds', 3, 'Rounds.', minimum=1),
-    harness.runtime_flag(), harness.measure_flag('', *memory.VARIANTS),
+    harness.RUNTIME_FLAG, harness.measure_flag('', *memory.VARIANTS),
 )
 
 if __name__ == '__main__':

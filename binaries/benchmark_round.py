@@ -30,7 +30,7 @@ main = flags.Program(
         'clients_per_round', 0,
         'Clients that take part in a round; 0: all.', minimum=0,
     ),
-    harness.runtime_flag(),
+    harness.RUNTIME_FLAG,
 )
 
 if __name__ == '__main__':

@@ -32,7 +32,7 @@ main = flags.Program(
     ),
     flags.own_flag(
         'statistic', 'mean', 'Statistic over seeds to compare.',
-        choices=tuple(orderings.STATISTICS),
+        choices=orderings.STATISTICS,
     ),
     flags.own_flag(
         'in_seeds', 0, 'Minimum number of seeds in which each claim must hold'

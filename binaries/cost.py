@@ -57,7 +57,7 @@ main = flags.Program(
         field.name for field in dataclasses.fields(flags.SharedFlags)
         if field.name not in ('client_weighting', 'output_dir')
     ],
-    fills=(),
+    fills=('model', 'num_classes', 'input_shape', 'width'),
 )
 
 if __name__ == '__main__':

@@ -27,7 +27,7 @@ _COLUMNS = ('round', 'norm', 'root_mean_square')
 
 def run(given: dict[str, Any]) -> None:
   """Runs `binaries.benchmark_ffgg`, see `flags.Program`."""
-  output_dir = given.pop('output_dir') or flags.resolve_path('runs/figure1')
+  output_dir = flags.output_dir(given, 'figure1')
   taus, cg_taus = (_numbers(given, name) for name in ('taus', 'cg_taus'))
   names = flags.chosen('tasks', given['tasks'], TASKS)
   with flags.usage_errors(names=['strategy', 'device']):

@@ -38,7 +38,7 @@ def run(given: dict[str, Any]) -> None:
   if given['measure']:
     print(json.dumps(measure(*_parse_size(given['measure']), updates)))
     return
-  folder = given['output_dir'] or flags.resolve_path('runs/events')
+  folder = flags.output_dir(given, 'events')
   # All are checked before the first is measured.
   sizes = [_parse_size(text) for text in given['sizes'].split(',')]
   rows = []

@@ -50,9 +50,7 @@ def run(given: dict[str, Any]) -> int:
   if device != STAND_IN:
     with flags.usage_errors(names=['device']):
       device = fused.find_devices(device)[0][1:].lower()
-  output_dir = pathlib.Path(
-      given['output_dir'] or flags.resolve_path('runs/gpu_check')
-  )
+  output_dir = pathlib.Path(flags.output_dir(given, 'gpu_check'))
   output_dir.mkdir(parents=True, exist_ok=True)
   text, is_right = [f'# {_machine(device)}\n'], True
   if 'methods' in parts:

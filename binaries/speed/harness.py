@@ -13,19 +13,18 @@ from tff_pers.experiments import flags as flags_lib
 from tff_pers.runtime import native
 
 
+# Of programs that measure one runtime.
+RUNTIME_FLAG = flags_lib.own_flag(
+    'runtime', 'fused', 'Runtime that runs the rounds.',
+    choices=('fused', 'native'),
+)
+
+
 class Cost(NamedTuple):
   """Seconds: wall time, and CPU time of all threads and `processes`."""
 
   wall: float
   cpu: float
-
-
-def runtime_flag() -> tuple[str, flags_lib.Flag]:
-  """Returns --runtime of programs that measure one runtime."""
-  return flags_lib.own_flag(
-      'runtime', 'fused', 'Runtime that runs the rounds.',
-      choices=('fused', 'native'),
-  )
 
 
 def measure_flag(*choices: str) -> tuple[str, flags_lib.Flag]:

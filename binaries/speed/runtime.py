@@ -105,7 +105,7 @@ def _compare(
     names: Sequence[str], runtimes: Sequence[str], given: Mapping[str, Any]
 ) -> None:
   """Measures workloads on runtimes; writes the files and prints the tables."""
-  output_dir = given['output_dir'] or flags.resolve_path('runs/runtime')
+  output_dir = flags.output_dir(given, 'runtime')
   os.makedirs(output_dir, exist_ok=True)
   rows: list[dict[str, Any]] = []
   for name in names:

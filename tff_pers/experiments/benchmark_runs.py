@@ -47,9 +47,8 @@ def run(
   parts = list(benchmark.parts)
   if 'parts' in given:
     parts = flags.chosen('parts', given.pop('parts'), parts)
-  top = given.pop('output_dir', '') or flags.resolve_path(
-      f'runs/benchmark_{name}_{scale}'
-  )
+  top = flags.output_dir(given, f'benchmark_{name}_{scale}')
+  given.pop('output_dir', None)
   command, worst = f'python -m binaries.{program}', 0
   for part in parts or ['']:
     own = flags_of(benchmark, scale, part, given, handed)

@@ -47,7 +47,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   record = dict(given)
   task = given.get('task', flags.DEFAULTS['task'])
   asked = given.pop('algos', '')
-  top = given.get('output_dir') or flags.resolve_path(f'runs/choose_{task}')
+  top = flags.output_dir(given, f'choose_{task}')
   seeds = _with_splits(sweep_lib.parse_seeds(given.pop('seeds')), given)
   config = os.path.join(top, _CONFIG)
   has_grown = _has_grown(config, budget)

@@ -99,10 +99,7 @@ def write(found: Results) -> int:
     flags.Failure: If no method has a complete run.
   """
   top, metric, runs = found.sweep.folder, found.metric, found.runs()
-  trials = {v: search.study.trials() for v, search in found.searches.items()}
-  variant_search.write_best(top, found.searches, found.chosen)
-  columns, rows = trials_lib.table(trials)
-  results.write_csv(os.path.join(top, 'trials.csv'), columns, rows)
+  trials, _ = variant_search.write(top, found.searches, found.chosen)
   methods = decision_page.methods(
       runs,
       {v: found.searches[v].chosen_variant(t) for v, t in found.chosen.items()},
@@ -135,7 +132,7 @@ def write(found: Results) -> int:
   columns = list(decision_page.DIFFERENCE_COLUMNS)
   results.write_csv(os.path.join(top, folder_data.DIFFERENCES), columns, rows)
   differences = results.markdown(columns, rows)
-  _plot(top, what, trials, runs)
+  _plot(top, what, runs)
   effort = _effort(found, trials, methods)
   notes = _NOTES.format(metric) + _SPLITS_NOTE * found.by_split
   command, named = _command(found, methods[decision.algo]), _named(methods)
@@ -191,13 +188,12 @@ def _write_text(path: str, blocks: Sequence[str]) -> None:
   files.write_text(path, '\n\n'.join(blocks) + '\n')
 
 
-def _plot(top: str, what, trials, runs: comparison.Runs) -> None:
-  """Plots the choice, the trials, and the curves of the final runs."""
+def _plot(top: str, what, runs: comparison.Runs) -> None:
+  """Plots the choice, and the curves of the final runs."""
   methods, order, metric, chosen = what
   decision_page.plot(
       methods, order, metric, chosen, top, filter(None, runs.values())
   )
-  trials_lib.plot_history(trials, metric, top)
   plots.plot_runs([
       run._replace(config=dict(run.config, variant=algo))
       for (algo, _), run in runs.items() if run is not None and algo in methods

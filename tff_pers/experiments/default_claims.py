@@ -29,7 +29,7 @@ def run(
     compare: `binaries.compare.main`.
   """
   chosen = _chosen(given['settings'], given['data_dir'], settings)
-  top = given['output_dir'] or flags.resolve_path('runs/benchmark_defaults')
+  top = flags.output_dir(given, 'benchmark_defaults')
   _write_tumours(top)
   sections, holds = [], True
   for name in chosen:

@@ -5,6 +5,7 @@ A flag comes from a dataclass field: a shared one below, a method's own as
 is taken from `config.json` when resuming, else from the task's default.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import gc
@@ -13,12 +14,15 @@ import re
 import shlex
 import sys
 import textwrap
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import (
+    Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence,
+)
 
 from absl import flags as absl_flags
 import tensorflow as tf
 
 from tff_pers import attacks
+from tff_pers import plugins
 from tff_pers import runtime
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
@@ -407,26 +411,25 @@ def _value(name: str, flag: Flag, text: Any):
   return resolve_path(value) if name in _PATHS and value else value
 
 
-class usage_errors:  # pylint: disable=invalid-name
+@contextlib.contextmanager
+def usage_errors(
+    prefix: str = '', names: Optional[Sequence[str]] = None
+) -> Iterator[None]:
   """Turns ValueErrors into UsageErrors that name flags.
 
   `x` becomes `--prefix_x`; shared flags become `--x`. With `names`, only those
   names get the prefix.
   """
+  def flag(match):
+    if names is None or match[1] in names:
+      return f'`--{prefix}{match[1]}`'
+    return f'`--{match[1]}`' if hasattr(SharedFlags, match[1]) else match[0]
 
-  def __init__(self, prefix: str = '', names: Optional[Sequence[str]] = None):
-    self._prefix, self._names = prefix, names
-
-  def __enter__(self):
-    return self
-
-  def __exit__(self, kind, error, trace):
-    if not isinstance(error, ValueError) or isinstance(error, UsageError):
-      return
-    def flag(match):
-      if self._names is None or match[1] in self._names:
-        return f'`--{self._prefix}{match[1]}`'
-      return f'`--{match[1]}`' if hasattr(SharedFlags, match[1]) else match[0]
+  try:
+    yield
+  except UsageError:
+    raise
+  except ValueError as error:
     text = re.sub(r'`([a-zA-Z]\w*)`', flag, str(error))
     raise UsageError(' '.join(text.split())) from error
 
@@ -450,6 +453,11 @@ def resolve_path(path: str) -> str:
   """Returns an absolute path, also under `bazel run`."""
   base = os.environ.get('BUILD_WORKING_DIRECTORY', os.getcwd())
   return os.path.normpath(os.path.join(base, os.path.expanduser(path)))
+
+
+def output_dir(given: Mapping[str, Any], default: str) -> str:
+  """Returns `--output_dir`, or the folder of a name in runs/."""
+  return given.get('output_dir') or resolve_path(os.path.join('runs', default))
 
 
 def paths(text: str) -> list[str]:
@@ -590,7 +598,7 @@ def run(
   native.drop_default_context()
   try:
     with usage_errors():
-      plugin_imports.import_asked(argv)
+      plugins.import_named(startup.take(argv[1:], 'import')[0])
     with quiet.scope():
       return main(argv)
   except (UsageError, damaged.DamagedError) as error:

@@ -37,6 +37,12 @@ _OF_CLIENTS = (
     'train', 'test', 'validation', 'groups', 'tiers', 'client_names',
     'global_test', 'optimum',
 )
+FLAG = flags.own_flag(
+    'trials_dir', '',
+    'Folder in which tune and choose keep complete runs for one another: a run'
+    ' with the same flags, data and code is copied from there, not trained.'
+    ' Empty: none.',
+)
 _INSTALLED = (sys.prefix, sys.base_prefix)
 
 
@@ -123,16 +129,6 @@ def _keep(folder: str, place: str) -> None:
     shutil.copytree(folder, f'{place}.part')
     if not os.path.exists(place):
       os.rename(f'{place}.part', place)
-
-
-def flag() -> tuple[str, flags.Flag]:
-  """Returns --trials_dir."""
-  return flags.own_flag(
-      'trials_dir', '',
-      'Folder in which tune and choose keep complete runs for one another: a'
-      ' run with the same flags, data and code is copied from there, not'
-      ' trained. Empty: none.',
-  )
 
 
 def _data(experiment: experiment_lib.Experiment) -> Iterator[bytes]:

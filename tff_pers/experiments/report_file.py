@@ -1,5 +1,6 @@
 """Writes the report page of runs."""
 
+import itertools
 import os
 from typing import Any, Sequence
 
@@ -66,14 +67,13 @@ def write(folders: Sequence[str], path: str) -> str:
           '`--runs` must name folders that hold runs (a config.json) or tables'
           f' of them, found {folder}.'
       )
-  found = list(dict.fromkeys(
-      run for folder in folders for run in results.find_runs(folder)
-  ))
+  found = list(dict.fromkeys(itertools.chain(*map(results.find_runs, folders))))
   tables = folder_data.find(folders)
   with flags.usage_errors():
     text = page.render(page.collect(
         [results.read_run(folder) for folder in found],
-        top=os.path.commonpath(folders), title=_title(folders), tables=tables,
+        top=os.path.commonpath(folders), tables=tables,
+        title=', '.join(os.path.basename(path) or path for path in folders),
     ))
   try:
     files.write_text(path, text)
@@ -83,7 +83,3 @@ def write(folders: Sequence[str], path: str) -> str:
         f' {error.strerror}.'
     ) from error
   return path
-
-
-def _title(folders: Sequence[str]) -> str:
-  return ', '.join(os.path.basename(folder) or folder for folder in folders)

@@ -34,7 +34,7 @@ def run(
     raise flags.UsageError(
         f'`--data_dir` must be the folder of MNIST for {images[0]}, found none.'
     )
-  top = given['output_dir'] or flags.resolve_path('runs/benchmark_robustness')
+  top = flags.output_dir(given, 'benchmark_robustness')
   _make_tables({p: settings[p] for p in parts}, given, top, robustness)
   if len(images) == 2:
     best = tables.best_rules([_rows(top, part) for part in images], _NUM_BEST)

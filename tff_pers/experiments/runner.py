@@ -62,21 +62,17 @@ class Diverged(flags.Failure):
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   """Runs `binaries.train`, see `flags.Program`."""
   fork = flags.resolve_path(given['fork']) if given.get('fork') else ''
-  folder = given.get('output_dir') or _default_folder(given, fork)
+  algo = experiment_lib.folder_name(given.get('algo', DEFAULT_ALGO))
+  task, seed = (given.get(n, flags.DEFAULTS[n]) for n in ('task', 'seed'))
+  # An absolute path stays what it is.
+  folder = flags.output_dir(
+      given, f'{fork}_fork' if fork else f'{algo}_{task}_seed{seed}'
+  )
   experiment = prepare(
       given, table, folder, resume=given.get('resume', False), fork=fork
   )
   execute(experiment, folder, export=exports.request(given), fork=fork)
   return 0
-
-
-def _default_folder(given: Mapping[str, Any], fork: str) -> str:
-  """Returns runs/<algo>_<task>_seed<seed>, or for a fork <fork>_fork."""
-  if fork:
-    return f'{fork}_fork'
-  algo = experiment_lib.folder_name(given.get('algo', DEFAULT_ALGO))
-  task, seed = (given.get(n, flags.DEFAULTS[n]) for n in ('task', 'seed'))
-  return flags.resolve_path(os.path.join('runs', f'{algo}_{task}_seed{seed}'))
 
 
 def prepare(

@@ -93,11 +93,7 @@ def _write(
     seeds: Sequence[int], chosen: Mapping[str, Optional[trials_lib.Trial]],
 ) -> int:
   """Writes and prints the results; returns the exit code."""
-  metric = next(iter(searches.values())).metric
-  trials = {name: search.study.trials() for name, search in searches.items()}
-  columns, rows = trials_lib.table(trials)
-  results.write_csv(os.path.join(top, 'trials.csv'), columns, rows)
-  trials_lib.plot_history(trials, metric, top)
+  _, best = variant_search.write(top, searches, chosen)
   runs: dict[sweep_lib.Point, Optional[results.Run]] = {}
   for name, trial in chosen.items():
     for seed in seeds:
@@ -106,7 +102,6 @@ def _write(
       runs[name, seed] = run and run._replace(
           config=dict(run.config, variant=name)
       )
-  best = variant_search.write_best(top, searches, chosen)
   near = {
       name: trial and ' '.join(searches[name].near_ends(trial))
       for name, trial in chosen.items()

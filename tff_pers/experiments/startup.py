@@ -3,7 +3,6 @@
 import argparse
 import gc
 import os
-import pathlib
 import runpy
 import sys
 from typing import Optional, Sequence
@@ -30,7 +29,7 @@ def begin(name: str, file: str) -> None:
   """
   # TensorFlow reads this when it is imported.
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-  if not _is_running(name, file):
+  if name != '__main__':
     return
   if wants_help(sys.argv):
     code = _answer(file)
@@ -44,15 +43,6 @@ def begin(name: str, file: str) -> None:
 def wants_help(argv: Sequence[str]) -> bool:
   """Whether one of the arguments asks for help."""
   return any(word in ('--help', '-h', '-help', '--helpfull') for word in argv)
-
-
-def _is_running(name: str, file: str) -> bool:
-  """Whether a module is this process's program, not just imported."""
-  program = pathlib.Path(file).stem
-  script = 'tff-pers-' + program.replace('_', '-')
-  return name == '__main__' or (
-      name == f'binaries.{program}' and pathlib.Path(sys.argv[0]).name == script
-  )
 
 
 def take(argv: Sequence[str], name: str) -> tuple[str, list[str]]:

@@ -146,27 +146,10 @@ class Sweep:
     first = points[0][1]
     number = worker_pool.number(processes, len(points))
     with worker_pool.WorkerPool(number) as pool:
-      return self.run_in(
-          pool, points, {p: draw if p[1] == first else None for p in points}
-      )
-
-  def run_in(
-      self, pool: worker_pool.WorkerPool, points: Sequence[Point],
-      draw: Mapping[Point, Optional[Callable[[str], Any]]],
-      titles: Optional[Mapping[Point, str]] = None,
-  ) -> comparison.Runs:
-    """Returns the run of each point, see `run`.
-
-    Args:
-      pool: Its workers run them.
-      points: Points in the order in which they are begun.
-      draw: By point, what plots the results in the run's folder.
-      titles: By point, a line that is printed when its run begins.
-    """
-    titles = titles or {}
-    return dict(zip(points, pool.map(self.run, [
-        (*point, draw[point], titles.get(point, '')) for point in points
-    ])))
+      return dict(zip(points, pool.map(self.run, [
+          (variant, seed, draw if seed == first else None)
+          for variant, seed in points
+      ])))
 
   def run(
       self, variant: str, seed: int,
@@ -289,9 +272,7 @@ def of_flags(
   task = given.get('task', flags.DEFAULTS['task'])
   algos = [brackets.parse(variant)[0] for variant in variants]
   experiment_lib.check_owners(given, table, algos, task)
-  folder = given.get('output_dir') or flags.resolve_path(
-      f'runs/{name or program}_{task}'
-  )
+  folder = flags.output_dir(given, f'{name or program}_{task}')
   return Sweep(program, given, folder)
 
 

@@ -76,13 +76,12 @@ class _Steps:
   def run(self, points: Iterable[sweep_lib.Point]) -> comparison.Runs:
     """Returns all runs so far, after those of `points`."""
     new = [p for p in dict.fromkeys(points) if p not in self._runs]
-    titles = {
-        (variant, seed): f'\n[{number}/{self._number}] {variant}, seed {seed}'
-        for number, (variant, seed) in enumerate(new, len(self._runs) + 1)
-    }
     # No plots, because most runs are trials that nobody looks at.
-    draw = dict.fromkeys(new)
-    self._runs.update(self._sweep.run_in(self._pool, new, draw, titles))
+    self._runs.update(zip(new, self._pool.map(self._sweep.run, [
+        (variant, seed, None,
+         f'\n[{number}/{self._number}] {variant}, seed {seed}')
+        for number, (variant, seed) in enumerate(new, len(self._runs) + 1)
+    ])))
     return self._runs
 
   def add(self, number: int) -> None:

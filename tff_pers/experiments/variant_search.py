@@ -183,23 +183,31 @@ class VariantSearch:
     return os.path.join(self._name, studies.trial_folder(number))
 
 
-def write_best(
+def write(
     top: str, searches: Mapping[str, VariantSearch],
     chosen: Mapping[str, Optional[trials_lib.Trial]],
-) -> dict[str, Any]:
-  """Writes `best.json` atomically; returns its contents.
+) -> tuple[dict[str, list[trials_lib.Trial]], dict[str, Any]]:
+  """Writes `trials.csv`, `best.json` and the plot of all trials.
 
   Args:
     top: Folder of all variants.
     searches: Searches by variant.
     chosen: Chosen trials; None or missing where there is none.
+
+  Returns:
+    All trials by variant, and the contents of `best.json`.
   """
+  trials = {name: search.study.trials() for name, search in searches.items()}
+  columns, rows = trials_lib.table(trials)
+  results.write_csv(os.path.join(top, 'trials.csv'), columns, rows)
+  metric = next(iter(searches.values())).metric
+  trials_lib.plot_history(trials, metric, top)
   best = {
       name: None if trial is None else searches[name].entry(trial)
       for name, trial in ((name, chosen.get(name)) for name in searches)
   }
   resume_flags.write(os.path.join(top, folder_data.BEST), best)
-  return best
+  return trials, best
 
 
 def _spent(trials: Sequence[trials_lib.Trial]) -> float:

@@ -107,15 +107,13 @@ def write(
   names = [str(n) for n in experiment.names(experiment.clients)]
   write_models(
       os.path.join(folder, FOLDER), trainer.deployed, kind,
-      {names[c]: weights[c] for c in clients},
-      files=dict(zip(names, client_names.file_names(names))),
-      task=task,
+      {names[c]: weights[c] for c in clients}, names=names, task=task,
   )
 
 
 def write_models(
     folder: str, model: Any, kind: str, weights: Mapping[str, Any], *,
-    files: Mapping[str, str], task: task_lib.Task,
+    names: Sequence[str], task: task_lib.Task,
 ) -> None:
   """Writes models by client, and a record of the folder's contents.
 
@@ -124,10 +122,11 @@ def write_models(
     model: The functional model of these weights.
     kind: One of `export.FORMATS`.
     weights: Weights by client name.
-    files: The part of the file name that stands for the client, by client name.
+    names: Names of all clients, so that each has a file of its own.
     task: The task that they were trained on.
   """
   written = read_record(folder) or {}
+  files = dict(zip(names, client_names.file_names(names)))
   models = dict(written.get('clients', {}))
   serving = None
   if model.has_one_label and isinstance(model.x_spec, tf.TensorSpec):

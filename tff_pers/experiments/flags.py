@@ -415,7 +415,7 @@ def _value(name: str, flag: Flag, text: Any):
 def usage_errors(
     prefix: str = '', names: Optional[Sequence[str]] = None
 ) -> Iterator[None]:
-  """Turns ValueErrors into UsageErrors that name flags.
+  """Raises ValueErrors of a block as UsageErrors that name flags.
 
   `x` becomes `--prefix_x`; shared flags become `--x`. With `names`, only those
   names get the prefix.

@@ -5,13 +5,12 @@ import contextlib
 import dataclasses
 import os
 import sys
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterator, Mapping, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from tff_pers.data import client_data
-from tff_pers.data import client_names
 from tff_pers.data import named_arrays
 from tff_pers.data import new_data
 from tff_pers.data import on_demand
@@ -237,16 +236,6 @@ def open_trainer(
   )
 
 
-def evaluate(opened: Opened, trainer: Any) -> Any:
-  """Returns the metrics of the clients.
-
-  Raises:
-    flags.UsageError: If the method cannot evaluate clients that never trained.
-  """
-  with taking_new(opened):
-    return trainer.evaluate(opened.data)
-
-
 @contextlib.contextmanager
 def taking_new(opened: Opened) -> Iterator[None]:
   """Raises one sentence if a method has no model for new clients."""
@@ -338,31 +327,6 @@ def _dense_of(index: int, examples: Mapping[str, Any], rows: Any) -> Any:
   ))
 
 
-def rows(opened: Opened, metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
-  """Returns the rows of `clients.csv`."""
-  found = outputs.client_rows(opened.names, 1, opened.data, metrics)
-  return [
-      dict(row, seen=int(seen)) for row, seen in zip(found, opened.seen)
-  ]
-
-
-def export(
-    opened: Opened, trainer: Any, chosen: Sequence[int], top: str, folder: str,
-    kind: str,
-) -> None:
-  """Writes models of clients at given positions, and the features."""
-  weights = trainer.deployed_weights(opened.data)
-  fitted = results.read_features(folder)
-  if fitted is not None:
-    results.write_features(top, fitted)
-  exports.write_models(
-      os.path.join(top, exports.FOLDER), trainer.deployed, kind,
-      {opened.names[c]: weights[c] for c in chosen},
-      files=dict(zip(opened.names, client_names.file_names(opened.names))),
-      task=opened.experiment.task,
-  )
-
-
 def run(given: dict[str, Any]) -> int:
   """Runs `binaries.evaluate`, see `flags.Program`."""
   folder = flags.resolve_path(given['run'] or '.')
@@ -383,9 +347,13 @@ def run(given: dict[str, Any]) -> int:
   ) as states:
     trainer = open_trainer(opened, states, folder)
     opened = testing_on_all(opened, trainer)
-    metrics = evaluate(opened, trainer)
+    with taking_new(opened):
+      metrics = trainer.evaluate(opened.data)
     resume_flags.write(record, asked_for)
-    written = rows(opened, metrics)
+    found = outputs.client_rows(opened.names, 1, opened.data, metrics)
+    written = [
+        dict(row, seen=int(seen)) for row, seen in zip(found, opened.seen)
+    ]
     experiment = opened.experiment
     if outputs.has_quality(experiment.task, experiment.metric):
       outputs.add_quality(
@@ -393,7 +361,15 @@ def run(given: dict[str, Any]) -> int:
       )
     results.write_clients(top, written)
     if chosen:
-      export(opened, trainer, chosen, top, folder, asked.kind)
+      weights = trainer.deployed_weights(opened.data)
+      fitted = results.read_features(folder)
+      if fitted is not None:
+        results.write_features(top, fitted)
+      exports.write_models(
+          os.path.join(top, exports.FOLDER), trainer.deployed, asked.kind,
+          {opened.names[c]: weights[c] for c in chosen}, names=opened.names,
+          task=experiment.task,
+      )
   clients = results.read_clients(top)
   assert clients is not None  # They have just been written.
   print(outputs.final_table(clients))

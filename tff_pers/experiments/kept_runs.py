@@ -103,13 +103,10 @@ def _fetch(
   """Copies the run from where it is kept, if it is there."""
   if not os.path.exists(place):
     return
-  os.makedirs(folder, exist_ok=True)
-  for name in set(os.listdir(place)) - {results.CONFIG}:
-    path, copy = os.path.join(place, name), os.path.join(folder, name)
-    if os.path.isdir(path):
-      shutil.copytree(path, copy, dirs_exist_ok=True)
-    else:
-      shutil.copy2(path, copy)
+  shutil.copytree(
+      place, folder, dirs_exist_ok=True,
+      ignore=shutil.ignore_patterns(results.CONFIG),
+  )
   # Last, because a folder with a configuration holds a run. Paths of the data
   # may differ.
   config = results.read_config(place)

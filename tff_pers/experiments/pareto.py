@@ -103,7 +103,7 @@ def _curve(given, table, output_dir: str) -> None:
     used += (*_SPECTRUM, *_RUN)
   what = '--recommend' if recommends else 'one point'
   _check_used(given, used, what + ' and --task' * with_task)
-  own = {name: flag.spec.default for name, flag in FLAGS}
+  own: dict[str, Any] = {name: flag.spec.default for name, flag in FLAGS}
   measured, task_flags = None, {}
   if with_task:
     task_flags = {k: value for k, value in given.items() if k not in own}

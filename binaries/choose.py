@@ -1,24 +1,8 @@
 """Recommends a method for your clients and shows whom it would hurt.
 
     python -m binaries.choose --task=npz --data_dir=FILE --budget=20m
-"""
-
-from tff_pers.experiments import startup
-
-startup.begin(__name__, __file__)
-
-# pylint: disable=g-import-not-at-top
-import sys
-from typing import Any, Sequence
-
-from tff_pers.experiments import choice
-from tff_pers.experiments import flags
-from tff_pers.experiments import kept_runs
-from tff_pers.experiments import sweep as sweep_lib
-
-SUMMARY = """\
-python -m binaries.choose --task=npz --data_dir=FILE --budget=20m [--algos=A,B]
-    [--trials=N] [--seeds=0,1,2] [--splits=K] [--flag=value ...]
+        [--algos=A,B] [--trials=N] [--seeds=0,1,2] [--splits=K]
+        [--flag=value ...]
 
 Recommends a method for a task, usually for your own data. It runs every method
 with its defaults, searches the hyperparameters of each for the same time (see
@@ -30,50 +14,47 @@ what it costs. Only validation data decide; among methods that they cannot tell
 apart, the first in --algos is recommended, so list simple methods first. A
 short --budget reduces first the seeds, then the methods; --trials replaces it
 by a number of trials per method. After a kill, or with a larger --budget, rerun
-the command to resume."""
+the command to resume.
+"""
 
-_DEFAULTS: dict[str, Any] = dict(
-    seeds='0,1,2', jobs=0, validation_fraction=0.2,
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
+import sys
+
+from tff_pers.experiments import choice
+from tff_pers.experiments import flags
+from tff_pers.experiments import kept_runs
+from tff_pers.experiments import sweep
+
+main = flags.Program(
+    'choose', __doc__, choice.run,
+    flags.own_flag(
+        'algos', '', 'Variants to choose from, simple ones first; empty: those'
+        f' of {", ".join(choice.DEFAULT_ALGOS)} that fit the task.'
+    ),
+    flags.own_flag(
+        'budget', choice.BUDGET,
+        'Total time, such as 90s, 20m or 1.5h; not with --trials.',
+    ),
+    flags.own_flag(
+        'trials', 0, 'Trials per method, however long they take; 0: use'
+        ' --budget.', minimum=0,
+    ),
+    flags.own_flag(
+        'seeds', '0,1,2',
+        'Seeds of the final runs, such as 0,1,2; trials use the first.',
+    ),
+    flags.own_flag(
+        'splits', 1, 'Random splits of the rows on which final runs are'
+        ' repeated, one seed each (more than --seeds adds seeds); above 1,'
+        ' intervals include the noise of splitting.', minimum=1,
+    ),
+    sweep.jobs_flag(0), kept_runs.FLAG, sweep.validation_flag(0.2),
+    without=('seed',), fills=('seeds', 'jobs', 'validation_fraction'),
 )
-
-
-def main(argv: Sequence[str]) -> int:
-  """Runs the program on `argv`; returns its exit code."""
-  return flags.program(
-      'choose', SUMMARY, flag_table, choice.run, argv, defaults=_DEFAULTS
-  )
-
-
-def flag_table() -> dict[str, flags.Flag]:
-  """Returns all flags; some have other defaults here."""
-  return flags.all_flags(
-      flags.own_flag(
-          'algos', '', 'Variants to choose from, simple ones first; empty:'
-          f' those of {", ".join(choice.DEFAULT_ALGOS)} that fit the task.'
-      ),
-      flags.own_flag(
-          'budget', choice.BUDGET,
-          'Total time, such as 90s, 20m or 1.5h; not with --trials.',
-      ),
-      flags.own_flag(
-          'trials', 0, 'Trials per method, however long they take; 0: use'
-          ' --budget.', minimum=0,
-      ),
-      flags.own_flag(
-          'seeds', _DEFAULTS['seeds'],
-          'Seeds of the final runs, such as 0,1,2; trials use the first.',
-      ),
-      flags.own_flag(
-          'splits', 1, 'Random splits of the rows on which final runs are'
-          ' repeated, one seed each (more than --seeds adds seeds); above 1,'
-          ' intervals include the noise of splitting.', minimum=1,
-      ),
-      sweep_lib.jobs_flag(_DEFAULTS['jobs']),
-      kept_runs.flag(),
-      sweep_lib.validation_flag(_DEFAULTS['validation_fraction']),
-      without=('seed', 'validation_fraction'),
-  )
-
 
 if __name__ == '__main__':
   sys.exit(main(sys.argv))

@@ -1,25 +1,7 @@
 """Compares variants of methods, each tuned over a grid on validation data.
 
-    python -m binaries.compare_tuned --algos='fedavg,fedper,local_only' \
-      --model=mlp --grid=learning_rate:0.03,0.1,0.3 --seeds=0,1,2
-"""
-
-from tff_pers.experiments import startup
-
-startup.begin(__name__, __file__)
-
-# pylint: disable=g-import-not-at-top
-import sys
-from typing import Any, Sequence
-
-from tff_pers.experiments import flags
-from tff_pers.experiments import sweep
-from tff_pers.experiments import timing
-from tff_pers.experiments import tuned_sweep
-
-SUMMARY = """\
-python -m binaries.compare_tuned --algos=A,B,... --grid=NAME:VALUE,VALUE,...
-    --seeds=0,1,2 [--extensions=3] [--flag=value ...]
+    python -m binaries.compare_tuned --algos=A,B,... --grid=NAME:VALUE,VALUE,...
+        --seeds=0,1,2 [--extensions=3] [--flag=value ...]
 
 Trains every variant with each value of one hyperparameter on the first seed,
 chooses the value with the best mean validation accuracy over clients (the loss
@@ -36,45 +18,41 @@ at an end after that is marked.
 
 Every run is a training run in OUTPUT_DIR/<variant>/seed<seed>, as in compare;
 finished runs are not repeated, interrupted runs are resumed. Writes trials.csv,
-runs.csv, summary.csv, summary.md, tiers.csv and the plots of compare."""
+runs.csv, summary.csv, summary.md, tiers.csv and the plots of compare.
+"""
 
-_DEFAULTS: dict[str, Any] = dict(
-    algos='fedavg,fedavg_finetuned,local_only', seeds='0',
-    grid='learning_rate:0.03,0.1,0.3', extensions=3, jobs=1,
-    validation_fraction=0.2,
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
+import sys
+
+from tff_pers.experiments import flags
+from tff_pers.experiments import sweep
+from tff_pers.experiments import timing
+from tff_pers.experiments import tuned_sweep
+
+main = flags.Program(
+    'compare_tuned', __doc__, tuned_sweep.run,
+    flags.own_flag(
+        'algos', 'fedavg,fedavg_finetuned,local_only', 'Variants to compare.'
+    ),
+    flags.own_flag(
+        'grid', 'learning_rate:0.03,0.1,0.3',
+        'One or more hyperparameters with the values to try.',
+    ),
+    flags.own_flag(
+        'extensions', 3,
+        'How often a grid may grow while the best is at an end.', minimum=0,
+    ),
+    flags.own_flag(
+        'seeds', '0',
+        'Seeds of the runs, such as 0,1,2; values are chosen on the first.',
+    ),
+    timing.TARGETS_FLAG, sweep.jobs_flag(1), sweep.validation_flag(0.2),
+    without=('seed',),
 )
-
-
-def main(argv: Sequence[str]) -> int:
-  """Runs the program on `argv`; returns its exit code."""
-  return flags.program(
-      'compare_tuned', SUMMARY, flag_table, tuned_sweep.run, argv,
-      defaults=_DEFAULTS,
-  )
-
-
-def flag_table() -> dict[str, flags.Flag]:
-  """Returns all flags; some have other defaults here."""
-  return flags.all_flags(
-      flags.own_flag('algos', _DEFAULTS['algos'], 'Variants to compare.'),
-      flags.own_flag(
-          'grid', _DEFAULTS['grid'],
-          'One or more hyperparameters with the values to try.',
-      ),
-      flags.own_flag(
-          'extensions', _DEFAULTS['extensions'],
-          'How often a grid may grow while the best is at an end.', minimum=0,
-      ),
-      flags.own_flag(
-          'seeds', _DEFAULTS['seeds'],
-          'Seeds of the runs, such as 0,1,2; values are chosen on the first.',
-      ),
-      timing.targets_flag(),
-      sweep.jobs_flag(_DEFAULTS['jobs']),
-      sweep.validation_flag(_DEFAULTS['validation_fraction']),
-      without=('seed', 'validation_fraction'),
-  )
-
 
 if __name__ == '__main__':
   sys.exit(main(sys.argv))

@@ -1,7 +1,17 @@
 """Tabulates robust rules against attacks, with a heat map.
 
-    python -m binaries.robustness --algo=ffgg --task=overpersonalized \
-      --rules='mean,median,krum' --attacks='ipm,alie' --seeds=0,1
+    python -m binaries.robustness --algo=A --rules=R,S --attacks=T,U
+        --num_byzantine=N --seeds=0,1 [--flag=value ...]
+
+Trains a method with every rule in place of its mean, under every attack, with
+every seed; all clients take part in every round. On overpersonalized and
+overpersonalized_control the N Byzantine clients are added; on other tasks they
+are N of the clients, drawn by the seed. After the last round, measures the
+distance to the optimum (if it is known) or the accuracy over honest clients. A
+diverged cell shows its value: a large number, inf or nan. Writes
+robustness.csv, robustness.md and the heat map robustness to --output_dir. Rerun
+the same command to resume: existing cells are not run again, and rules, attacks
+and seeds may be added.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
@@ -14,67 +24,34 @@ startup.begin(__name__, __file__)
 
 # pylint: disable=g-import-not-at-top
 import sys
-from typing import Sequence
 
-from tff_pers import attacks as attacks_lib
+from tff_pers import attacks
 from tff_pers.experiments import flags
 from tff_pers.experiments import robustness_table
 
-SUMMARY = """\
-python -m binaries.robustness --algo=A --rules=R,S --attacks=T,U
-    --num_byzantine=N --seeds=0,1 [--flag=value ...]
-
-Trains a method with every rule in place of its mean, under every attack, with
-every seed; all clients take part in every round. On overpersonalized and
-overpersonalized_control the N Byzantine clients are added; on other tasks they
-are N of the clients, drawn by the seed. After the last round, measures the
-distance to the optimum (if it is known) or the accuracy over honest clients. A
-diverged cell shows its value: a large number, inf or nan. Writes
-robustness.csv, robustness.md and the heat map robustness to --output_dir. Rerun
-the same command to resume: existing cells are not run again, and rules, attacks
-and seeds may be added."""
-
-_DEFAULTS = dict(
-    algo='ffgg', task='overpersonalized', rules=robustness_table.RULES,
-    attacks='none,sign_flip,ipm,alie,noise,mimic', num_byzantine=5, seeds='0',
+main = flags.Program(
+    'robustness', __doc__, robustness_table.run,
+    flags.own_flag('algo', 'ffgg', 'The method.'),
+    flags.own_flag('task', 'overpersonalized', 'Task, see above.'),
+    flags.own_flag(
+        'rules', robustness_table.RULES,
+        'Rules: mean, or one of --<algo>_aggregator, also inside'
+        ' bucketing(NAME) or nnm(NAME).',
+    ),
+    flags.own_flag(
+        'attacks', 'none,sign_flip,ipm,alie,noise,mimic',
+        f'Attacks: {", ".join(attacks.names())}; brackets set options.',
+    ),
+    flags.own_flag(
+        'num_byzantine', 5, 'Number of Byzantine clients.', minimum=1
+    ),
+    flags.own_flag('seeds', '0', 'Seeds, such as 0,1,2.'),
+    without=(
+        'seed', 'attack', 'holdout_clients', 'resume', 'clients_per_round',
+        'validation_fraction', 'on_non_finite', 'finetune_steps',
+        'finetune_learning_rate', 'patience', 'max_rounds',
+    ),
 )
-
-
-def main(argv: Sequence[str]) -> int:
-  """Runs the program on `argv`; returns its exit code."""
-  return flags.program(
-      'robustness', SUMMARY, flag_table, robustness_table.run, argv,
-      defaults=_DEFAULTS,
-  )
-
-
-def flag_table() -> dict[str, flags.Flag]:
-  """Returns all flags; some have other defaults here."""
-  return flags.all_flags(
-      flags.own_flag('algo', _DEFAULTS['algo'], 'The method.'),
-      flags.own_flag('task', _DEFAULTS['task'], 'Task, see above.'),
-      flags.own_flag(
-          'rules', _DEFAULTS['rules'],
-          'Rules: mean, or one of --<algo>_aggregator, also inside'
-          ' bucketing(NAME) or nnm(NAME).',
-      ),
-      flags.own_flag(
-          'attacks', _DEFAULTS['attacks'],
-          f'Attacks: {", ".join(attacks_lib.names())}; brackets set options.',
-      ),
-      flags.own_flag(
-          'num_byzantine', _DEFAULTS['num_byzantine'],
-          'Number of Byzantine clients.', minimum=1,
-      ),
-      flags.own_flag('seeds', _DEFAULTS['seeds'], 'Seeds, such as 0,1,2.'),
-      without=(
-          'seed', 'task', 'attack', 'num_byzantine', 'holdout_clients',
-          'resume', 'clients_per_round', 'validation_fraction',
-          'on_non_finite', 'finetune_steps', 'finetune_learning_rate',
-          'patience', 'max_rounds',
-      ),
-  )
-
 
 if __name__ == '__main__':
   sys.exit(main(sys.argv))

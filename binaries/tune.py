@@ -1,25 +1,7 @@
 """Tunes the hyperparameters of methods with equal effort for each.
 
-    python -m binaries.tune --algos='fedavg,ditto,perm[lambda=0.1]' \
-      --task=digits --trials=20 --seeds=0,1,2
-"""
-
-from tff_pers.experiments import startup
-
-startup.begin(__name__, __file__)
-
-# pylint: disable=g-import-not-at-top
-import sys
-from typing import Any, Sequence
-
-from tff_pers.experiments import flags
-from tff_pers.experiments import kept_runs
-from tff_pers.experiments import search
-from tff_pers.experiments import sweep as sweep_lib
-
-SUMMARY = """\
-python -m binaries.tune --algos=A,B,... --trials=20 --seeds=0,1,2
-    [--budget=20m] [--flag=value ...]
+    python -m binaries.tune --algos=A,B,... --trials=20 --seeds=0,1,2
+        [--budget=20m] [--flag=value ...]
 
 Searches the hyperparameters of every variant with Optuna, in the ranges that
 its method declares; hyperparameters set by flags or brackets are not searched.
@@ -33,43 +15,42 @@ resume after a kill, rerun the command, also with more --trials; no trial is
 lost or repeated, and several processes may share the work. The column near_end
 lists chosen values within a tenth of an end of their range. Writes trials.csv,
 best.json, runs.csv, summary.csv, summary.md and plots; the studies and all runs
-are in OUTPUT_DIR/<variant>."""
+are in OUTPUT_DIR/<variant>.
+"""
 
-_DEFAULTS: dict[str, Any] = dict(
-    algos='fedavg,fedavg_finetuned,local_only', seeds='0,1,2', jobs=0,
-    validation_fraction=0.2,
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
+import sys
+
+from tff_pers.experiments import flags
+from tff_pers.experiments import kept_runs
+from tff_pers.experiments import search
+from tff_pers.experiments import sweep
+
+main = flags.Program(
+    'tune', __doc__, search.run,
+    flags.own_flag(
+        'algos', 'fedavg,fedavg_finetuned,local_only', 'Variants to tune.'
+    ),
+    flags.own_flag(
+        'trials', search.TRIALS, 'Trials per variant; not with --budget.',
+        minimum=1,
+    ),
+    flags.own_flag(
+        'budget', '', 'Total time of all searches, such as 90s, 20m or 1.5h, in'
+        ' equal parts per variant; empty: use --trials.'
+    ),
+    flags.own_flag(
+        'seeds', '0,1,2',
+        'Seeds of the final runs, such as 0,1,2; trials use the first.',
+    ),
+    sweep.jobs_flag(0), kept_runs.FLAG, sweep.validation_flag(0.2),
+    without=('seed',),
+    fills=('algos', 'seeds', 'jobs', 'validation_fraction'),
 )
-
-
-def main(argv: Sequence[str]) -> int:
-  """Runs the program on `argv`; returns its exit code."""
-  return flags.program(
-      'tune', SUMMARY, flag_table, search.run, argv, defaults=_DEFAULTS
-  )
-
-
-def flag_table() -> dict[str, flags.Flag]:
-  """Returns all flags; some have other defaults here."""
-  return flags.all_flags(
-      flags.own_flag('algos', _DEFAULTS['algos'], 'Variants to tune.'),
-      flags.own_flag(
-          'trials', search.TRIALS, 'Trials per variant; not with --budget.',
-          minimum=1,
-      ),
-      flags.own_flag(
-          'budget', '', 'Total time of all searches, such as 90s, 20m or 1.5h,'
-          ' in equal parts per variant; empty: use --trials.'
-      ),
-      flags.own_flag(
-          'seeds', _DEFAULTS['seeds'],
-          'Seeds of the final runs, such as 0,1,2; trials use the first.',
-      ),
-      sweep_lib.jobs_flag(_DEFAULTS['jobs']),
-      kept_runs.flag(),
-      sweep_lib.validation_flag(_DEFAULTS['validation_fraction']),
-      without=('seed', 'validation_fraction'),
-  )
-
 
 if __name__ == '__main__':
   sys.exit(main(sys.argv))

@@ -1,18 +1,7 @@
 """Runs one host of the remote runtime: one of TFF's C++ workers.
 
-    python -m binaries.worker --port=8000
-"""
-
-# To start quickly and stay small, this program imports neither TensorFlow nor
-# TFF, and therefore not `tff_pers.experiments` either.
-import sys
-from typing import Sequence
-
-from tff_pers.runtime.serving import host
-
-SUMMARY = """\
-python -m binaries.worker [--host=127.0.0.1] [--port=8000]
-    [--tls_cert=FILE --tls_key=FILE --tls_ca=FILE]
+    python -m binaries.worker [--host=127.0.0.1] [--port=8000]
+        [--tls_cert=FILE --tls_key=FILE --tls_ca=FILE]
 
 Runs a worker for programs that are started elsewhere with --runtime=remote
 --workers=HOST:8000,...; see docs/remote.md. Prints `ready` when it is up; ends
@@ -33,13 +22,21 @@ is neither a password nor encryption.
   --tls_cert, --tls_key, --tls_ca
       PEM files: certificate of this host, its private key without a password,
       and the authority's certificate. Only drivers with a certificate of that
-      authority are served. Default: no TLS."""
+      authority are served. Default: no TLS.
+"""
+
+# To start quickly and stay small, this program imports neither TensorFlow nor
+# TFF, and therefore not `tff_pers.experiments` either.
+import sys
+from typing import Sequence
+
+from tff_pers.runtime.serving import host
 
 
 def main(argv: Sequence[str]) -> int:
   """Runs the program on `argv`; returns its exit code."""
   if '--help' in argv or '-h' in argv:
-    print(SUMMARY)
+    print(__doc__)
     return 0
   return host.run(argv)
 

@@ -19,6 +19,7 @@ from tff_pers.config import methods
 from tff_pers.data import tasks
 from tff_pers.experiments import flags
 from tff_pers.experiments import plugin_imports
+from tff_pers.experiments import startup
 from tff_pers.testing import contracts
 from tff_pers.testing import method_contract
 from tff_pers.testing import registry_contract
@@ -179,9 +180,12 @@ def test_a_module_is_imported_where_the_command_line_names_it(
 def test_what_is_asked_for(argv, monkeypatch):
   asked = []
   monkeypatch.setattr(plugins, 'import_named', asked.append)
-  plugin_imports.import_asked(['train', *argv, '--algo=import=x'])
-  plugin_imports.import_asked(['train', '--rounds=2'])
+  for words in ([*argv, '--algo=import=x', 'x'], ['--rounds=2', '-h']):
+    assert flags.run('train', lambda given: 0, ['train', *words]) == 0
   assert asked == ['a.b,c', '']
+  assert startup.take([*argv, '--algo', 'import=x', '-h'], 'import') == (
+      'a.b,c', ['--algo', 'import=x', '-h']
+  )
 
 
 @pytest.mark.parametrize('text, sentence', [

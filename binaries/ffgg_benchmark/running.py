@@ -9,17 +9,72 @@ import tqdm
 
 import baselines  # pylint: disable=unused-import
 from binaries.ffgg_benchmark import curves as curves_lib
+from tff_pers import runtime
 import tff_pers.algorithms  # pylint: disable=unused-import
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.data import task as task_lib
+from tff_pers.data import tasks
 from tff_pers.evaluation import error_plots
 from tff_pers.evaluation import results
+from tff_pers.experiments import flags
+from tff_pers.experiments import resume_flags
 
-COLUMNS = ('round', 'norm', 'root_mean_square')
+TASKS = ('overpersonalized', 'overpersonalized_control')
+_CONFIG = 'benchmark_ffgg.json'
+_COLUMNS = ('round', 'norm', 'root_mean_square')
 
 
-def run_panels(
+def run(given: dict[str, Any]) -> None:
+  """Runs `binaries.benchmark_ffgg`, see `flags.Program`."""
+  output_dir = flags.output_dir(given, 'figure1')
+  taus, cg_taus = (_numbers(given, name) for name in ('taus', 'cg_taus'))
+  names = flags.chosen('tasks', given['tasks'], TASKS)
+  with flags.usage_errors(names=['strategy', 'device']):
+    runtime.use(
+        'fused', given['device'] or None, strategy=given['strategy']
+    )
+  config = {
+      name: given[name] for name in ('rounds', 'every', 'scale', 'seed')
+  }
+  path = os.path.join(output_dir, _CONFIG)
+  resume_flags.check(path, config)
+  resume_flags.write(path, config)
+  rows = []
+  for name in names:
+    family = tasks.get(name)
+    task = family.build(
+        tasks.TaskRequest(seed=given['seed']),
+        family.options(scale=given['scale']),
+    )
+    operator = curves_lib.Operator(task)
+    panels = {}
+    if cg_taus:
+      panels['conjugate gradient'] = curves_lib.conjugate_gradient(
+          operator, cg_taus
+      )
+    for tau in taus:
+      panels[f'tau = {tau}'] = curves_lib.comparison(operator, tau)
+    rows += _run_panels(task, operator, panels, given, output_dir)
+  results.write_csv(
+      os.path.join(output_dir, 'figure1.csv'),
+      ('task', 'panel', 'curve', *_COLUMNS), rows,
+  )
+  print(f'Results are in {output_dir}.')
+
+
+def _numbers(given, name: str) -> list[int]:
+  """Returns the numbers of a comma-separated list."""
+  items = [item for item in given[name].split(',') if item]
+  if not all(item.isdecimal() and int(item) > 0 for item in items):
+    raise flags.UsageError(
+        f'`--{name}` must be integers >= 1 with commas between them, found'
+        f' {given[name]!r}.'
+    )
+  return [int(item) for item in dict.fromkeys(items)]
+
+
+def _run_panels(
     task: task_lib.Task,
     operator: curves_lib.Operator,
     panels: Mapping[str, Sequence[curves_lib.Curve]],
@@ -47,7 +102,7 @@ def run_panels(
       if not os.path.exists(path):
         title = f'{task.name}, {panel}: {curve.label}'
         results.write_csv(
-            path, COLUMNS, _points(task, operator, curve, given, title)
+            path, _COLUMNS, _points(task, operator, curve, given, title)
         )
       points = results.read_rows(*os.path.split(path))
       rows += [
@@ -82,7 +137,7 @@ def _points(task, operator, curve, given, title: str):
     if done % given['every'] == 0 or done in (given['rounds'], 1):
       # theta is the first (for FFGG, the only) global weight.
       norms = operator.norms(np.asarray(state['weights'][0]))
-      points.append(dict(zip(COLUMNS, (done, *norms))))
+      points.append(dict(zip(_COLUMNS, (done, *norms))))
   return points
 
 

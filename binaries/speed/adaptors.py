@@ -5,6 +5,7 @@ from typing import Any, Iterator
 
 import tensorflow as tf
 
+from binaries.speed import harness
 from binaries.speed import workloads
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import router_training
@@ -48,6 +49,27 @@ class Call:
     return len(definition.node) + sum(
         len(inner.node_def) for inner in definition.library.function
     )
+
+
+def run(given: dict[str, Any]) -> None:
+  """Runs `binaries.benchmark_adaptors`, see `flags.Program`."""
+  harness.print_header(
+      'workload', 'call', 'operations', 'wall ms', 'CPU ms', 'wall vs plain',
+      'CPU vs plain',
+  )
+  for name in ('W1', 'W2'):
+    for calls in groups(name, given['epochs']):
+      operations = {call: own.operations() for call, own in calls.items()}
+      costs = harness.in_turn(calls, given['repetitions'])
+      plain = next(iter(costs.values()))  # The first one.
+      for call, own in costs.items():
+        seconds, ratio = harness.median(own), harness.median_ratio(own, plain)
+        number = calls[call].number
+        harness.print_row(
+            name, call, operations[call], f'{1e3 * seconds.wall / number:.3f}',
+            f'{1e3 * seconds.cpu / number:.3f}', f'{ratio.wall:.2f}',
+            f'{ratio.cpu:.2f}',
+        )
 
 
 def groups(name: str, num_epochs: int) -> Iterator[dict[str, Call]]:

@@ -1,5 +1,8 @@
 """Rounds that sum or collect messages, for `benchmark_collecting`."""
 
+import json
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -9,8 +12,38 @@ from tff_pers.aggregators import shuffling
 from tff_pers import tff
 
 
+def run(given: dict[str, Any]) -> None:
+  """Runs `binaries.benchmark_collecting`, see `flags.Program`."""
+  chosen = given.pop('measure')
+  if chosen:
+    print(json.dumps(measure(chosen, **given)))
+    return
+  size = given['clients'] * given['parameters'] * 4
+  print(
+      f'{given["clients"]} messages of {given["parameters"]:,} float32:'
+      f' {size / 2**20:.0f} MiB together; {given["runtime"]} runtime\n'
+  )
+  harness.print_header(
+      'the server', 'CPU seconds per round', 'peak memory, MiB', 'copies'
+  )
+  for what in ('sum', 'collect'):
+    # The peak memory of a process never falls: one process per number.
+    fixed, found = (
+        harness.in_own_process(
+            'binaries.benchmark_collecting', measure=what,
+            **{**given, 'parameters': number},
+        )
+        for number in (1, given['parameters'])
+    )
+    rise = found['peak'] - fixed['peak']
+    harness.print_row(
+        what, f'{found["seconds"]:.2f}', f'{rise / 2**20:.0f}',
+        f'{rise / size:.1f}',
+    )
+
+
 def measure(
-    what: str, parameters: int, *, clients: int, rounds: int, runtime: str
+    what: str, parameters: int, clients: int, rounds: int, runtime: str
 ) -> dict[str, float]:
   """Returns CPU seconds per round, and the peak of all processes in bytes.
 

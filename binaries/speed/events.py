@@ -1,5 +1,6 @@
 """Event-driven training, one message after the other."""
 
+import json
 import os
 import time
 from typing import Any, Mapping
@@ -11,7 +12,9 @@ from baselines import fedasync
 from binaries.speed import harness
 from binaries.speed import problems
 from tff_pers import runtime
+from tff_pers.core import files
 from tff_pers.data import client_data
+from tff_pers.evaluation import results
 from tff_pers.experiments import flags
 from tff_pers.models import zoo
 from tff_pers.simulation import asynchrony
@@ -29,7 +32,34 @@ COLUMNS = (
 _WARM_UP = 200
 
 
-def parse_size(text: str) -> tuple[int, int]:
+def run(given: dict[str, Any]) -> None:
+  """Runs `binaries.benchmark_events`, see `flags.Program`."""
+  updates = given['updates']
+  if given['measure']:
+    print(json.dumps(measure(*_parse_size(given['measure']), updates)))
+    return
+  folder = flags.output_dir(given, 'events')
+  # All are checked before the first is measured.
+  sizes = [_parse_size(text) for text in given['sizes'].split(',')]
+  rows = []
+  for clients, in_flight in sizes:
+    print(f'{clients} clients, {in_flight} in flight ...', flush=True)
+    rows.append(harness.in_own_process(
+        'binaries.benchmark_events', measure=f'{clients}:{in_flight}',
+        updates=updates,
+    ))
+  os.makedirs(folder, exist_ok=True)
+  results.write_csv(os.path.join(folder, 'events.csv'), COLUMNS, rows)
+  costs = [row['cpu_seconds_per_update'] for row in rows]
+  text = (
+      f'{results.markdown(COLUMNS, rows)}\n\n'
+      f'Last / first CPU seconds: {costs[-1] / costs[0]:.2f}.\n'
+  )
+  files.write_text(os.path.join(folder, 'events.md'), text)
+  print(f'{text}Results are in {folder}.')
+
+
+def _parse_size(text: str) -> tuple[int, int]:
   """Returns (clients, in flight) of `50:25`.
 
   Raises:

@@ -28,16 +28,18 @@ def main() -> None:
 
 def _rounds(name):
   """Returns a function that runs a round."""
-  model, data, batch_size = {
-      'W1': lambda: (_mlp(), _images(), 20),
-      'W2': lambda: (fedjax.models.emnist.create_conv_model(), _images(), 20),
-      'W3': lambda: (_mlp(), _images(num_clients=100), 20),
-      'W4': lambda: (
-          fedjax.models.stackoverflow.create_lstm_model(expected_length=20.0),
-          _sentences(), 16,
+  build_model, examples, batch_size = {
+      'W1': (_mlp, _images, 20),
+      'W2': (fedjax.models.emnist.create_conv_model, _images, 20),
+      'W3': (_mlp, _images, 20),
+      'W4': (
+          lambda: fedjax.models.stackoverflow.create_lstm_model(
+              expected_length=20.0
+          ), _sentences, 16,
       ),
-      'W5': lambda: (_tag_regression(), _tagged(), 100),
-  }[name]()
+      'W5': (_tag_regression, _tagged, 100),
+  }[name]
+  model, generator = build_model(), np.random.default_rng(0)
 
   def loss(params, batch, rng):
     predictions = model.apply_for_train(params, batch, rng)
@@ -49,7 +51,10 @@ def _rounds(name):
       fedjax.ShuffleRepeatBatchHParams(batch_size=batch_size),
   )
   state = algorithm.init(model.init(jax.random.PRNGKey(0)))
-  clients = [fedjax.ClientDataset(examples) for examples in data]
+  clients = [
+      fedjax.ClientDataset(examples(generator))
+      for _ in range(100 if name == 'W3' else 10)
+  ]
   keys = jax.random.split(jax.random.PRNGKey(1), len(clients))
 
   def play():
@@ -62,35 +67,23 @@ def _rounds(name):
   return play
 
 
-def _images(num_clients=10):
-  generator = np.random.default_rng(0)
-  return [
-      dict(
-          x=generator.random((100, 28, 28, 1), np.float32),
-          y=generator.integers(0, 62, 100).astype(np.int32),
-      )
-      for _ in range(num_clients)
-  ]
+def _images(generator):
+  return dict(
+      x=generator.random((100, 28, 28, 1), np.float32),
+      y=generator.integers(0, 62, 100).astype(np.int32),
+  )
 
 
-def _sentences():
-  generator = np.random.default_rng(0)
-  words = [generator.integers(1, 10004, (64, 21)) for _ in range(10)]
-  return [
-      dict(x=w[:, :-1].astype(np.int32), y=w[:, 1:].astype(np.int32))
-      for w in words
-  ]
+def _sentences(generator):
+  words = generator.integers(1, 10004, (64, 21)).astype(np.int32)
+  return dict(x=words[:, :-1], y=words[:, 1:])
 
 
-def _tagged():
-  generator = np.random.default_rng(0)
-  return [
-      dict(
-          x=generator.random((100, 10000), np.float32),
-          y=(generator.random((100, 500)) < 0.01).astype(np.float32),
-      )
-      for _ in range(10)
-  ]
+def _tagged(generator):
+  return dict(
+      x=generator.random((100, 10000), np.float32),
+      y=(generator.random((100, 500)) < 0.01).astype(np.float32),
+  )
 
 
 def _mlp():

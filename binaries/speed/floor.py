@@ -62,34 +62,34 @@ def _build(workload):
 
 def _fedavg(workload, model):
   """Weights <- mean of the weights after an epoch at each client."""
+  step = _averaging(workload, lambda weights, x, y, t, i: _train(
+      workload, model, weights, x, y, random.key(_SEED, t, i, 0),
+      workloads.LEARNING_RATE,
+  ))
+  return step, (model.initial_weights(_SEED),)
+
+
+def _averaging(workload, train):
+  """Returns a round: the mean of train(weights, x, y, t, i) over clients i."""
 
   @tf.function
   def step(state, t, x, y):
     [weights] = state
 
-    def train(i):
-      return _train(
-          workload, model, weights, x[i], y[i], random.key(_SEED, t, i, 0),
-          workloads.LEARNING_RATE,
-      )
+    def add(i, total):
+      own = train(weights, x[i], y[i], t, i)
+      return i + 1, tf.nest.map_structure(tf.add, total, own)
 
-    return (_mean(workload, weights, train),)
+    _, total = tf.while_loop(
+        lambda i, _: i < workload.num_clients, add,
+        (0, tf.nest.map_structure(tf.zeros_like, weights)),
+        parallel_iterations=_PARALLEL,
+    )
+    return (
+        tf.nest.map_structure(lambda w: w / workload.num_clients, total),
+    )
 
-  return step, (model.initial_weights(_SEED),)
-
-
-def _mean(workload, weights, train):
-  """Returns the mean of `train(i)`, weights, over the clients i."""
-
-  def add(i, total):
-    return i + 1, tf.nest.map_structure(tf.add, total, train(i))
-
-  _, total = tf.while_loop(
-      lambda i, _: i < workload.num_clients, add,
-      (0, tf.nest.map_structure(tf.zeros_like, weights)),
-      parallel_iterations=_PARALLEL,
-  )
-  return tf.nest.map_structure(lambda w: w / workload.num_clients, total)
+  return step
 
 
 def _train(workload, model, weights, x, y, seed, learning_rate):
@@ -127,23 +127,18 @@ def _tff_learning(workload):
       tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
   )
 
-  @tf.function
-  def step(state, t, x, y):
-    [weights] = state
-
-    def train(i):
-      final = weights
-      for batch in range(x.shape[1]):
-        final = _descend(
-            model, final, x[i, batch], y[i, batch],
-            random.key(_SEED, t, i, batch), workloads.LEARNING_RATE,
-        )
-      return final
-
-    return (_mean(workload, weights, train),)
+  def train(weights, x, y, t, i):
+    for batch in range(x.shape[0]):
+      weights = _descend(
+          model, weights, x[batch], y[batch], random.key(_SEED, t, i, batch),
+          workloads.LEARNING_RATE,
+      )
+    return weights
 
   initial = tuple(map(tf.constant, processes.initial_weights(workload)))
-  return _rounds(step, (initial,), _batches(workload))
+  return _rounds(
+      _averaging(workload, train), (initial,), _batches(workload)
+  )
 
 
 def _batches(workload):

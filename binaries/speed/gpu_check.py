@@ -18,8 +18,14 @@ from binaries.speed import gpu_edges
 from binaries.speed import harness
 from binaries.speed import report as report_lib
 from binaries.speed import runtime
+from binaries.speed import workloads
+from tff_pers.config import methods
+from tff_pers.core import files
 from tff_pers.evaluation import results
+from tff_pers.experiments import flags
+from tff_pers.runtime import fused
 
+PARTS = ('methods', 'speed', 'edges')
 STAND_IN = gpu_check_child.STAND_IN
 # Runtimes agree to 1e-5 per round. After three rounds with other orders of
 # addition the error may be ten times that; for workloads, ten times the effect
@@ -35,7 +41,41 @@ _METHODS = (
 )
 
 
-def machine(device: str) -> str:
+def run(given: dict[str, Any]) -> int:
+  """Runs `binaries.gpu_check`, see `flags.Program`."""
+  parts = _chosen('parts', given, PARTS)
+  names = _chosen('methods', given, methods.names())
+  loads = _chosen('workloads', given, list(workloads.WORKLOADS))
+  device = given['device']
+  if device != STAND_IN:
+    with flags.usage_errors(names=['device']):
+      device = fused.find_devices(device)[0][1:].lower()
+  output_dir = pathlib.Path(flags.output_dir(given, 'gpu_check'))
+  output_dir.mkdir(parents=True, exist_ok=True)
+  text, is_right = [f'# {_machine(device)}\n'], True
+  if 'methods' in parts:
+    section, is_right = compare_methods(
+        names, loads, device, given['jobs'], output_dir
+    )
+    text.append(section)
+  if 'speed' in parts and loads:
+    text.append(_time_rounds(loads, device, given, output_dir))
+  if 'edges' in parts:
+    text.append(_count_edges(given['jobs'], output_dir))
+  report = output_dir / 'gpu_report.md'
+  files.write_text(str(report), '\n'.join(text))
+  print(f'\n{report.read_text(encoding="utf-8")}\n{report}')
+  return 0 if is_right else 1
+
+
+def _chosen(flag: str, given, known: Sequence[str]) -> list[str]:
+  """Returns the names of a comma-separated list, or of `all` or `none`."""
+  if given[flag] in ('all', 'none'):
+    return list(known) if given[flag] == 'all' else []
+  return flags.chosen(flag, given[flag], known)
+
+
+def _machine(device: str) -> str:
   """Returns a description of the measured machine."""
   title = f'TensorFlow {tf.__version__}, {os.cpu_count()} cores, '
   if device == STAND_IN:
@@ -124,7 +164,7 @@ def row(name: str, folder: pathlib.Path, cpu: pathlib.Path) -> dict[str, Any]:
   )
 
 
-def time_rounds(
+def _time_rounds(
     loads: Sequence[str], device: str, given: Mapping[str, Any],
     output_dir: pathlib.Path,
 ) -> str:
@@ -143,7 +183,7 @@ def time_rounds(
   )
 
 
-def count_edges(jobs: int, output_dir: pathlib.Path) -> str:
+def _count_edges(jobs: int, output_dir: pathlib.Path) -> str:
   """Returns the section on what moves between host and device."""
   with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
     rows = list(pool.map(

@@ -9,9 +9,15 @@ import sys
 import time
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
-from absl import app
-
+from tff_pers.experiments import flags as flags_lib
 from tff_pers.runtime import native
+
+
+# Of programs that measure one runtime.
+RUNTIME_FLAG = flags_lib.own_flag(
+    'runtime', 'fused', 'Runtime that runs the rounds.',
+    choices=('fused', 'native'),
+)
 
 
 class Cost(NamedTuple):
@@ -21,22 +27,20 @@ class Cost(NamedTuple):
   cpu: float
 
 
-def run(main: Callable[[], None]) -> None:
-  """Runs a program whose arguments are flags of absl only."""
-  def check(argv):
-    if len(argv) > 1:
-      raise app.UsageError(f'No positional arguments, found {argv[1]!r}.')
-    main()
-  app.run(check)
+def measure_flag(*choices: str) -> tuple[str, flags_lib.Flag]:
+  """Returns --measure of programs that measure in processes of their own."""
+  limits = dict(choices=choices) if choices else {}
+  return flags_lib.own_flag(
+      'measure', '', 'Measures one row of the table in this process and prints'
+      ' JSON; empty: a table of all, each measured in its own process.',
+      **limits,
+  )
 
 
 def in_own_process(module: str, *words: str, **flags: Any) -> Any:
   """Returns what a program prints as JSON, run by a fresh interpreter."""
   output = subprocess.run(
-      [
-          sys.executable, '-m', module, *words,
-          *(f'--{name}={value}' for name, value in flags.items()),
-      ],
+      [sys.executable, '-m', module, *words, *flags_lib.as_words(flags)],
       check=True, stdout=subprocess.PIPE, text=True,
   ).stdout
   return json.loads(output.splitlines()[-1])

@@ -1,5 +1,6 @@
 """Rounds of PERM's model table, for `benchmark_memory`."""
 
+import json
 from typing import Any
 
 import tensorflow as tf
@@ -11,26 +12,62 @@ from tff_pers.algorithms.perm import perm
 from tff_pers.models import zoo
 
 VARIANTS = ('two_stage', 'single_loop')
+_FEW = 2  # Clients of the run that shows the fixed cost.
 
 
-def model() -> Any:
+def run(given: dict[str, Any]) -> None:
+  """Runs `binaries.benchmark_memory`, see `flags.Program`."""
+  chosen, clients = given.pop('measure'), given['clients']
+  if chosen:
+    print(json.dumps(measure(chosen, **given)))
+    return
+  num_parameters = _model().num_parameters
+  table = clients * num_parameters * 4
+  print(
+      f'N = {clients} models of d = {num_parameters:,} weights: the table is'
+      f' {_mib(table)}; {given["runtime"]} runtime\n'
+  )
+  harness.print_header(
+      'variant', 'process', 'fixed', 'peak', '(peak - fixed) / table'
+  )
+  for variant in VARIANTS:
+    # The peak memory of a process never falls: one process per number.
+    fixed, peak = (
+        harness.in_own_process(
+            'binaries.benchmark_memory', measure=variant,
+            **{**given, 'clients': number},
+        )
+        for number in (_FEW, clients)
+    )
+    for name in peak:
+      copies = (peak[name] - fixed[name]) / table
+      harness.print_row(
+          variant, name, _mib(fixed[name]), _mib(peak[name]), f'{copies:.1f}'
+      )
+
+
+def _mib(num_bytes: int) -> str:
+  return f'{num_bytes / 2**20:.0f} MiB'
+
+
+def _model():
   """Returns the model, of which each client has one."""
   return zoo.build('mlp', tf.TensorSpec([None, 784]), problems.CLASSES)
 
 
 def measure(
-    variant: str, num_clients: int, *, rounds: int, runtime: str
+    variant: str, clients: int, rounds: int, runtime: str
 ) -> dict[str, int]:
   """Runs some rounds; returns peak bytes by name of the process."""
   runtime_lib.use(runtime)
   process = perm.build_perm(
-      model(), num_clients,
+      _model(), clients,
       problems.perm_hyperparameters(variant, local_steps=1),
   )
-  data = problems.clients(num_clients, 20, 784)
+  data = problems.clients(clients, 20, 784)
   state = process.initialize()
   for _ in range(rounds):
-    state = process.next(state, [()] * num_clients, data)['state']
+    state = process.next(state, [()] * clients, data)['state']
   return {
       name: harness.memory(pid) for name, pid in harness.processes().items()
   }

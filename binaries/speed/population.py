@@ -2,10 +2,12 @@
 
 import contextlib
 import io
+import json
 import os
 import sqlite3
 import tempfile
 import time
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -39,6 +41,38 @@ CREATE TABLE examples (
 CREATE TABLE client_metadata (
     client_id TEXT, split_name TEXT, num_examples INTEGER);
 """
+
+
+def run(given: dict[str, Any]) -> None:
+  """Runs `binaries.benchmark_population`, see `flags.Program`."""
+  path, sizes = given.pop('measure'), given.pop('clients')
+  if path:
+    print(json.dumps(measure(path, **given)))
+    return
+  print(
+      f'fedper, {given["clients_per_round"]} clients per round,'
+      f' {given["rounds"]} rounds, evaluations of {given["eval_clients"]}'
+      ' clients\n'
+  )
+  harness.print_header(
+      'clients', 'file, MB', 'peak memory, MB', 's / round',
+      'of it waiting for data', 'CPU s / round', 's / evaluation',
+      'CPU s / evaluation',
+  )
+  for number in map(int, sizes.split(',')):
+    with tempfile.TemporaryDirectory() as folder:
+      path = os.path.join(folder, 'population.sqlite')
+      write(path, number)
+      found = harness.in_own_process(
+          'binaries.benchmark_population', measure=path, **given
+      )
+      size = os.path.getsize(path)
+    harness.print_row(
+        f'{number:,}', f'{size / 2**20:.0f}', f'{found["peak"] / 2**20:.0f}',
+        f'{found["round"]:.3f}', f'{found["waiting"]:.1%}',
+        f'{found["round_cpu"]:.3f}', f'{found["evaluation"]:.2f}',
+        f'{found["evaluation_cpu"]:.2f}',
+    )
 
 
 def write(path: str, num_clients: int) -> None:

@@ -1,6 +1,7 @@
 """The rounds of `benchmark_round`."""
 
 import itertools
+import os
 from typing import Any, Callable, Iterator, NamedTuple
 
 import numpy as np
@@ -10,19 +11,79 @@ from baselines import fedavg
 from binaries.speed import floor
 from binaries.speed import harness
 from binaries.speed import problems
+from tff_pers import runtime
 from tff_pers.algorithms.perm import perm
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
+from tff_pers.experiments import flags
 from tff_pers.models import zoo
 
-EXAMPLES = 100
+_EXAMPLES = 100
 _FEW_MODELS = 20
 _WARM_UP = 2  # The first rounds trace and compile.
 _RATE, _BATCH, _STEPS = 0.05, 20, 20
 
 
-class Setting(NamedTuple):
+def run(given: dict[str, Any]) -> None:
+  """Runs `binaries.benchmark_round`, see `flags.Program`.
+
+  Raises:
+    flags.UsageError: If cohorts are larger than the population.
+  """
+  clients, cohort_size = given['clients'], given['clients_per_round']
+  if cohort_size > clients:
+    raise flags.UsageError(
+        f'`--clients_per_round` must be <= {clients}, the number of clients,'
+        f' found {cohort_size}.'
+    )
+  runtime.use(given['runtime'])
+  if cohort_size:
+    _print_cohorts(_few_of_many(clients, cohort_size), given)
+  else:
+    _print_everybody(_everybody(clients), given)
+
+
+def _print_everybody(setting, given) -> None:
+  print(
+      f'{given["clients"]} clients x {_EXAMPLES} examples, MLP with'
+      f' {setting.model.num_parameters:,} weights, 20 local steps of batch 20,'
+      f' {given["runtime"]} runtime\n'
+  )
+  harness.print_header(
+      'method', 'wall s / round', 'CPU s / round', 'of it TensorFlow',
+      'share outside', 'wall vs fedavg',
+  )
+  costs = {}
+  for name, floor_seconds in _tensorflow_seconds(setting).items():
+    costs[name] = wall, cpu = _play(setting, name, given['rounds'])
+    harness.print_row(
+        name, f'{wall:.2f}', f'{cpu:.2f}', f'{floor_seconds:.2f}',
+        f'{max(0.0, 1 - floor_seconds / cpu):.0%}',
+        f'{wall / costs["fedavg"].wall:.2f}',
+    )
+  seconds = _mixing_seconds(given['clients'], setting.model.num_parameters)
+  print(
+      f'\nThe server solves for the mixing weights in {seconds:.3f} CPU s,'
+      f' {seconds / cpu:.1%} of a round of perm_single_loop.'
+  )
+
+
+def _print_cohorts(setting, given) -> None:
+  print(
+      f'{given["clients_per_round"]} of {given["clients"]} clients per round,'
+      f' {setting.model.num_parameters} weights, {given["runtime"]} runtime\n'
+  )
+  harness.print_header(
+      'method', 'wall s / round', 'CPU s / round', 'peak memory, MB'
+  )
+  for name in setting.processes:
+    wall, cpu = _play(setting, name, given['rounds'])
+    peak = harness.memory(os.getpid()) / 2**20
+    harness.print_row(name, f'{wall:.2f}', f'{cpu:.2f}', f'{peak:.0f}')
+
+
+class _Setting(NamedTuple):
   """Methods, and the clients of their rounds.
 
   Attributes:
@@ -36,7 +97,7 @@ class Setting(NamedTuple):
   cohorts: Iterator[list[Any]]
 
 
-def everybody(num_clients: int) -> Setting:
+def _everybody(num_clients: int) -> _Setting:
   """Returns rounds of all clients: FedAvg and both variants of PERM."""
   training: dict[str, Any] = dict(
       local_steps=_STEPS, batch_size=_BATCH, learning_rate=_RATE
@@ -49,13 +110,13 @@ def everybody(num_clients: int) -> Setting:
       )
       for variant in ('two_stage', 'single_loop')
   }
-  data = problems.clients(num_clients, EXAMPLES, 784)
-  return Setting(
+  data = problems.clients(num_clients, _EXAMPLES, 784)
+  return _Setting(
       model, {**_fedavg(model, training), **processes}, itertools.repeat(data)
   )
 
 
-def few_of_many(num_clients: int, cohort_size: int) -> Setting:
+def _few_of_many(num_clients: int, cohort_size: int) -> _Setting:
   """Returns rounds of a few clients: FedAvg; PERM with few models, and all."""
   training: dict[str, Any] = dict(
       local_epochs=0, local_steps=5, batch_size=_BATCH, learning_rate=_RATE
@@ -78,7 +139,7 @@ def few_of_many(num_clients: int, cohort_size: int) -> Setting:
       [data[i] for i in rng.choice(num_clients, cohort_size, replace=False)]
       for _ in itertools.count()
   )
-  return Setting(model, {**_fedavg(model, training), **processes}, cohorts)
+  return _Setting(model, {**_fedavg(model, training), **processes}, cohorts)
 
 
 def _fedavg(model, training) -> dict[str, Any]:
@@ -86,7 +147,7 @@ def _fedavg(model, training) -> dict[str, Any]:
   return dict(fedavg=fedavg.build_fedavg(model, hyperparameters))
 
 
-def play(setting: Setting, name: str, num_rounds: int) -> harness.Cost:
+def _play(setting: _Setting, name: str, num_rounds: int) -> harness.Cost:
   """Returns the median cost of a round of a method."""
   process, costs = setting.processes[name], []
   state = process.initialize()
@@ -100,7 +161,7 @@ def play(setting: Setting, name: str, num_rounds: int) -> harness.Cost:
   return harness.median(costs[_WARM_UP:])
 
 
-def tensorflow_seconds(setting: Setting) -> dict[str, float]:
+def _tensorflow_seconds(setting: _Setting) -> dict[str, float]:
   """Returns CPU seconds of a round's client work in plain `tf.function`s."""
   model, clients = setting.model, next(setting.cohorts)
   weights = model.initial_weights(0)
@@ -133,13 +194,13 @@ def tensorflow_seconds(setting: Setting) -> dict[str, float]:
   return seconds
 
 
-def mixing_seconds(num_clients: int, dimension: int) -> float:
+def _mixing_seconds(num_clients: int, dimension: int) -> float:
   """Returns CPU seconds of PERM's (b): distances, lambda, all rows of A."""
   vectors = tf.constant(np.random.default_rng(0).standard_normal(
       (num_clients, dimension), np.float32
   ))
   update = tf.function(lambda: floor.mixing(
-      tf.eye(num_clients), vectors, tf.ones([num_clients]), EXAMPLES,
+      tf.eye(num_clients), vectors, tf.ones([num_clients]), _EXAMPLES,
       perm.PermHyperparameters(lambda_scale=10.0),
   ))
   update()  # Traces.

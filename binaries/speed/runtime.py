@@ -13,6 +13,7 @@ from binaries.speed import report
 from binaries.speed import workloads
 from tff_pers.evaluation import results
 from tff_pers.experiments import flags
+from tff_pers.runtime import fused
 
 _FEDJAX_WORKLOADS = ('W1', 'W2', 'W3', 'W4', 'W5')
 _BOTH = ('W6_mlp', 'W6_cnn')  # What W6 means.
@@ -42,6 +43,30 @@ class _Cell(NamedTuple):
   cpu: list[float]
 
 
+def run(given: dict[str, Any]) -> None:
+  """Runs `binaries.benchmark_runtime`, see `flags.Program`.
+
+  Raises:
+    flags.Failure: If a child process ends early.
+  """
+  names = workload_names(given['workloads'])
+  runtimes = flags.chosen('runtimes', given['runtimes'], cell.RUNTIMES)
+  with flags.usage_errors(names=['device']):
+    fused.find_devices(given['device'] or None)
+  if given['fedjax_python']:
+    _check_fedjax(given['fedjax_python'])
+    runtimes.append('fedjax')
+  try:
+    if given['soak_rounds']:
+      _soak(given['soak_rounds'], given['device'])
+    elif given['ragged_clients']:
+      _compare_shapes(given)
+    else:
+      _compare(names, runtimes, given)
+  except child_lib.ChildError as error:
+    raise flags.Failure(f'A measurement ended early: {error}') from error
+
+
 def workload_names(text: str) -> list[str]:
   """Returns the workloads of `--workloads`."""
   found: list[str] = []
@@ -50,7 +75,7 @@ def workload_names(text: str) -> list[str]:
   return list(dict.fromkeys(found))
 
 
-def check_fedjax(python: str) -> None:
+def _check_fedjax(python: str) -> None:
   """Refuses a Python without FedJAX."""
   why = 'no such program'
   with contextlib.suppress(OSError):
@@ -76,11 +101,11 @@ def _command(name: str, runtime: str, given) -> list[str]:
   return [*command, given['device']]
 
 
-def compare(
+def _compare(
     names: Sequence[str], runtimes: Sequence[str], given: Mapping[str, Any]
 ) -> None:
   """Measures workloads on runtimes; writes the files and prints the tables."""
-  output_dir = given['output_dir'] or flags.resolve_path('runs/runtime')
+  output_dir = flags.output_dir(given, 'runtime')
   os.makedirs(output_dir, exist_ok=True)
   rows: list[dict[str, Any]] = []
   for name in names:
@@ -138,7 +163,7 @@ def _row(each: _Cell, rounds: int) -> dict[str, Any]:
   )
 
 
-def soak(rounds: int, device: str) -> None:
+def _soak(rounds: int, device: str) -> None:
   """Prints the memory over many rounds with varying cohorts."""
   command = _command(cell.SOAK, 'fused', dict(device=device))
   settled = min(_SETTLED, rounds)
@@ -157,7 +182,7 @@ def soak(rounds: int, device: str) -> None:
   )
 
 
-def compare_shapes(given: Mapping[str, Any]) -> None:
+def _compare_shapes(given: Mapping[str, Any]) -> None:
   """Prints the cost of clients of equal and of different shapes."""
   seconds = {}
   for name in (cell.EQUAL, cell.RAGGED):

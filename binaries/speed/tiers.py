@@ -11,10 +11,12 @@ from tff_pers.client_works import frobenius_decay
 from tff_pers.client_works import local_sgd
 from tff_pers.core import random
 from tff_pers.data import client_data
+from tff_pers.experiments import flags
+from tff_pers.models import macs
 from tff_pers.models import tiered_model
 from tff_pers.models import zoo
 
-CLIENTS = 10  # Of a round.
+_CLIENTS = 10  # Of a round.
 _BATCH = 64
 _STEPS_OF_A_CLIENT = math.ceil(2500 / _BATCH)
 # Shape of x, rank ratios, steps per measurement.
@@ -24,10 +26,38 @@ SETTINGS = {
 }
 _SERVER = 'decompose'
 
-Calls = dict[Any, Callable[[], Any]]
+_Calls = dict[Any, Callable[[], Any]]
 
 
-def build(name: str) -> tuple[tiered_model.TieredModel, int, Calls]:
+def run(given: dict[str, Any]) -> None:
+  """Runs `binaries.benchmark_tiers`, see `flags.Program`."""
+  names = flags.chosen('models', given['models'], list(SETTINGS))
+  harness.print_header(
+      'model', 'ratio', 'parameters', 'MACs of an example', 'CPU ms of a step',
+      'parameters vs 1', 'MACs vs 1', 'CPU vs 1',
+  )
+  for name in names:
+    tiered, num_steps, calls = _build(name)
+    costs = harness.in_turn(calls, given['repetitions'])
+    full = tiered.tiers[0]
+    for tier, ratio in zip(tiered.tiers, tiered.ratios):
+      own, products = costs[ratio], macs.total(tier.model)
+      against = harness.median_ratio(own, costs[tiered.ratios[0]]).cpu
+      harness.print_row(
+          name, f'{ratio:g}', tier.num_parameters, products,
+          f'{1000 * harness.median(own).cpu / num_steps:.3g}',
+          f'{tier.num_parameters / full.num_parameters:.3f}',
+          f'{products / macs.total(full.model):.3f}', f'{against:.3f}',
+      )
+    server, clients, share = _of_a_round(costs, tiered.ratios, num_steps)
+    print(
+        f'\n{name}: the decompositions of a round take {server:.3g} CPU'
+        f' seconds, the steps of {_CLIENTS} clients {clients:.4g}: a share of'
+        f' {share:.2%}.\n'
+    )
+
+
+def _build(name: str) -> tuple[tiered_model.TieredModel, int, _Calls]:
   """Returns a model of `SETTINGS`, its steps per measurement, and the calls.
 
   The calls take the steps of a tier, by its ratio, or decompose the model; they
@@ -38,7 +68,7 @@ def build(name: str) -> tuple[tiered_model.TieredModel, int, Calls]:
   tiered = tiered_model.TieredModel(model, ratios)
   server = tf.function(tiered.decompose)
   weights = model.initial_weights(0)
-  calls: Calls = {
+  calls: _Calls = {
       ratio: _steps(tier, weights, shape, num_steps)
       for tier, ratio in zip(tiered.tiers, ratios)
   }
@@ -65,7 +95,7 @@ def _steps(tier, weights, shape, num_steps: int) -> Callable[[], Any]:
   ))
 
 
-def of_a_round(
+def _of_a_round(
     costs: Mapping[Any, Sequence[harness.Cost]], ratios: Sequence[float],
     num_steps: int,
 ) -> tuple[float, float, float]:
@@ -78,7 +108,7 @@ def of_a_round(
   """
   server = [turn.cpu for turn in costs[_SERVER]]
   clients = [
-      CLIENTS * _STEPS_OF_A_CLIENT / num_steps
+      _CLIENTS * _STEPS_OF_A_CLIENT / num_steps
       * statistics.mean(cost.cpu for cost in turn)
       for turn in zip(*(costs[ratio] for ratio in ratios))
   ]

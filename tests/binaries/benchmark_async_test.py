@@ -5,10 +5,10 @@ from tensorflow.python import pywrap_tfe
 
 from binaries import benchmark
 from binaries import benchmark_events
-from binaries import compare_tuned
 from binaries.speed import events
 from tests.data import emnist_files
 from tff_pers.data import brackets
+from tff_pers.experiments import flags
 
 
 BENCHMARK = benchmark.read('async')
@@ -16,15 +16,15 @@ BENCHMARK = benchmark.read('async')
 
 @pytest.mark.parametrize('scale', BENCHMARK.scales)
 def test_every_method_has_as_many_messages(scale):
-  flags = BENCHMARK.scales[scale]
-  variants = brackets.split_list(flags['algos'])
+  own = BENCHMARK.scales[scale]
+  variants = brackets.split_list(own['algos'])
   messages = set()
   for variant in variants:
     name, options = brackets.parse(variant)
     per_update = {
         'fedbuff': int(options.get('buffer_size', 1)), 'fedasync': 1,
         'async_ffgg': 1,
-    }.get(name, int(flags['clients_per_round']))
+    }.get(name, int(own['clients_per_round']))
     messages.add(int(options['rounds']) * per_update)
   assert len(variants) == 5 and len(messages) == 1
 
@@ -45,7 +45,7 @@ def test_writes_a_page_of_both_tables(tmp_path, capsys):
 
 
 def test_bad_flags_leave_no_page(tmp_path, monkeypatch):
-  monkeypatch.setattr(compare_tuned, 'main', lambda argv: 2)
+  monkeypatch.setattr(flags.Program, '__call__', lambda own, argv: 2)
   argv = ['benchmark', 'async', f'--output_dir={tmp_path / "runs"}']
   assert benchmark.main(argv) == 2
   assert not (tmp_path / 'runs').exists()

@@ -7,11 +7,10 @@ import pytest
 
 from binaries import benchmark_defaults
 from binaries import compare
-from binaries import default_claims
-from binaries import default_settings
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import results
 from tff_pers.experiments import benchmarks
+from tff_pers.experiments import default_claims
 
 _METRICS = ('round', 'lambda', 'visits_idle', 'cluster_accuracy')
 # Of them the first is a round of the warm-up.
@@ -45,10 +44,11 @@ def _write(folder, algo, accuracy, seeds=(3,), rounds=_ROUNDS, new=None):
 
 def _held(name, folder):
   """Returns whether each claim holds, in order."""
-  return [
-      row['holds'] == 'yes'
-      for row in default_claims.check(name, str(folder))
-  ]
+  return [row['holds'] == 'yes' for row in _rows(name, folder)]
+
+
+def _rows(name, folder):
+  return default_claims.check(benchmark_defaults.SETTINGS[name], str(folder))
 
 
 # perm, local_only, fedavg; then whether it is near local_only, near fedavg.
@@ -99,7 +99,7 @@ def test_new_clients(tmp_path, new, holds):
   """The mean over seeds is within .03, though one seed is not."""
   _write(tmp_path, 'perm', 0.9, seeds=(1, 2), new=new + 0.02)
   _write(tmp_path, 'perm', 0.9, seeds=(3,), new=new - 0.04)
-  row = default_claims.check('new_clients', str(tmp_path))[-1]
+  row = _rows('new_clients', tmp_path)[-1]
   assert row['holds'] == ('yes' if holds else 'no')
   assert row['seeds'] == '2 of 3'
 
@@ -119,7 +119,7 @@ def test_many_clients(tmp_path, cluster, oracle, holds):
 def test_new_clients_of_a_run_that_diverged(tmp_path):
   _write(tmp_path, 'perm', 0.9, seeds=(1, 2), new=0.9)
   (tmp_path / 'perm' / 'seed2' / 'clients.csv').unlink()
-  row = default_claims.check('new_clients', str(tmp_path))[-1]
+  row = _rows('new_clients', tmp_path)[-1]
   assert row['holds'] == 'no' and row['seeds'] == '1 of 2'
 
 
@@ -140,7 +140,7 @@ def test_floral_is_above_the_local_adaptor(
 
 def test_settings_are_run_on_seeds_that_nothing_was_tuned_to():
   """A round without a visit shows only if every round is evaluated."""
-  for name, setting in default_settings.SETTINGS.items():
+  for name, setting in benchmark_defaults.SETTINGS.items():
     assert not {'0', '1', '2'} & set(setting.flags['seeds'].split(',')), name
     assert len(setting.flags['seeds'].split(',')) >= 3, name
     assert not setting.visits or setting.flags['eval_every'] == '1', name
@@ -156,9 +156,9 @@ def test_every_seed_counts_for_floral(tmp_path, worst, holds):
 
 def test_runs_a_setting_and_says_what_holds(tmp_path, monkeypatch, capsys):
   """On a table that it makes, and again: finished runs are not repeated."""
-  tumours = default_settings.SETTINGS['tumours']
+  tumours = benchmark_defaults.SETTINGS['tumours']
   monkeypatch.setitem(
-      default_settings.SETTINGS, 'tumours', tumours._replace(
+      benchmark_defaults.SETTINGS, 'tumours', tumours._replace(
           flags=dict(tumours.flags, seeds='0', rounds=1, algos='fedavg'),
           claims=(benchmarks.Claim('fedavg<=1'),),
       ),
@@ -169,8 +169,8 @@ def test_runs_a_setting_and_says_what_holds(tmp_path, monkeypatch, capsys):
   assert 'fedavg<=1' in page and '0 of 0' in page
   capsys.readouterr()
   monkeypatch.setitem(
-      default_settings.SETTINGS, 'tumours',
-      default_settings.SETTINGS['tumours']._replace(visits=False),
+      benchmark_defaults.SETTINGS, 'tumours',
+      benchmark_defaults.SETTINGS['tumours']._replace(visits=False),
   )
   assert benchmark_defaults.main(argv) == 0
   assert 'finished' in capsys.readouterr().out

@@ -29,10 +29,11 @@ def _flags(argv):
 def _handed(monkeypatch):
   """The flags that `compare_tuned` is called with, in place of the call."""
   handed = []
-  def main(argv):
+  def main(own, argv):
+    del own
     handed.append(_flags(argv))
     return 0
-  monkeypatch.setattr(compare_tuned, 'main', main)
+  monkeypatch.setattr(flags.Program, '__call__', main)
   monkeypatch.setattr(benchmark_pages, 'of_parts', lambda *args: 'the page')
   return handed
 
@@ -123,7 +124,7 @@ def test_tables_7_and_8_have_the_sizes_of_the_paper(tmp_path, handed):
 def test_bad_flags_end_it_at_once(tmp_path, monkeypatch):
   called = []
   monkeypatch.setattr(
-      compare_tuned, 'main', lambda argv: called.append(argv) or 2
+      flags.Program, '__call__', lambda own, argv: called.append(argv) or 2
   )
   assert _benchmark(tmp_path, '--rounds=7') == 2
   assert len(called) == 1 and not list(tmp_path.iterdir())
@@ -133,7 +134,7 @@ def test_all_variants_can_be_built(tmp_path, handed):
   assert _benchmark(tmp_path, '--parts=iid_fixed,iid_dynamic') == 0
   for own in handed:
     argv = [f'--{name}={value}' for name, value in own.items()]
-    given = flags.parse(['test', *argv], compare_tuned.flag_table())
+    given = flags.parse(['test', *argv], compare_tuned.main.flag_table())
     variants = given.pop('algos').split(',')
     for name in ('grid', 'seeds', 'output_dir'):
       del given[name]

@@ -5,9 +5,10 @@ import os
 import pytest
 
 from binaries import benchmark_robustness
+from binaries import robustness
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness as tables
-from tff_pers.experiments import subprocess_pool
+from tff_pers.experiments import worker_pool
 
 
 def _benchmark(folder, *argv):
@@ -32,8 +33,8 @@ def _accuracy(rule):
 def _handed(monkeypatch):
   """The flags that `robustness` is called with; its table is made up."""
   handed = []
-  def make_table(module, *words):
-    assert module == 'binaries.robustness'
+  def make_table(program, *words):
+    assert program == 'robustness'
     own = dict(word[2:].split('=', 1) for word in words)
     handed.append(own)
     os.makedirs(own['output_dir'], exist_ok=True)
@@ -44,12 +45,14 @@ def _handed(monkeypatch):
             for rule in own.get('rules', 'mean').split(',')
         ],
     )
-  def run(programs, jobs):
-    handed.append(jobs)
-    for program in programs.values():
-      make_table(*program)
-    return {name: 0 for name in programs}
-  monkeypatch.setattr(subprocess_pool, 'run', run)
+  class Pool(worker_pool.WorkerPool):
+    def __init__(self, workers):
+      handed.append(workers)
+      super().__init__(1)
+  monkeypatch.setattr(worker_pool, 'WorkerPool', Pool)
+  monkeypatch.setattr(
+      robustness, 'main', lambda argv: make_table(*argv) or 0
+  )
   return handed
 
 
@@ -105,8 +108,6 @@ def test_bad_flags_are_one_sentence(argv, sentence, tmp_path, capsys, handed):
 
 
 def test_a_table_that_fails_ends_it(tmp_path, monkeypatch, capsys):
-  monkeypatch.setattr(
-      subprocess_pool, 'run', lambda programs, jobs: dict.fromkeys(programs, 2)
-  )
+  monkeypatch.setattr(robustness, 'main', lambda argv: 2)
   assert _benchmark(tmp_path, '--parts=control') == 1
   assert 'The table control ended with exit code 2' in capsys.readouterr().err

@@ -29,5 +29,5 @@ def test_prints_a_row_per_rule():
 
 def test_a_wrong_rule_is_one_sentence():
   result = _run('--rules=krumm')
-  assert result.returncode == 1
+  assert result.returncode == 2
   assert 'krumm' in result.stderr and 'Traceback' not in result.stderr

@@ -9,6 +9,7 @@ from binaries import compare_tuned
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
 from tff_pers.experiments import benchmark_pages
+from tff_pers.experiments import benchmark_runs
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
 
@@ -18,10 +19,10 @@ _BENCHMARKS = {name: benchmark.read(name) for name in benchmark.names()}
 @pytest.mark.parametrize('name', _BENCHMARKS)
 def test_every_variant_can_be_built_and_has_as_many_trials(name):
   """Most take days or a GPU, so that nothing else would tell."""
-  table = compare_tuned.flag_table()
+  table = compare_tuned.main.flag_table()
   own = _BENCHMARKS[name]
   for scale, part in itertools.product(own.scales, own.parts or ['']):
-    handed = benchmark.flags_of(own, scale, part, {})
+    handed = benchmark_runs.flags_of(own, scale, part, {}, table)
     given = flags.parse(['', *_words(handed)], table)
     found = grids.parse_grids(
         given.pop('grid'), brackets.split_list(given.pop('algos'))
@@ -35,6 +36,18 @@ def test_every_variant_can_be_built_and_has_as_many_trials(name):
       experiment.of_variant(tried, given, table)
 
 
+@pytest.mark.parametrize('name', _BENCHMARKS)
+def test_parts_know_the_scales_and_say_what_they_compare(name):
+  own = _BENCHMARKS[name]
+  for part_name, part in own.parts.items():
+    assert set(part.scales) <= set(own.scales), part_name
+    for scale in own.scales:
+      assert {'algos', 'task'} <= set(own.flags(scale, part_name)), part_name
+    if part.published is not None:
+      assert set(part.published.differs) == set(own.scales), part_name
+      assert all(0 < a < 1 for a in part.published.accuracy.values())
+
+
 def _words(values):
   return [f'--{name}={value}' for name, value in values.items()]
 
@@ -43,7 +56,7 @@ def _words(values):
 def test_floral_hands_on_what_its_parts_say(tmp_path, monkeypatch, scale):
   handed = []
   monkeypatch.setattr(
-      compare_tuned, 'main', lambda argv: handed.append(argv) or 0
+      flags.Program, '__call__', lambda own, argv: handed.append(argv) or 0
   )
   monkeypatch.setattr(benchmark_pages, 'of_parts', lambda *args: 'the page')
   assert benchmark.main([
@@ -92,5 +105,5 @@ def test_perm_beside_another_method(tmp_path, monkeypatch):
   ]) == 0
   page = (tmp_path / 'perm.md').read_text()
   assert '    python -m binaries.benchmark_perm --scale=cpu' in page
-  assert '## digits: alike' in page
+  assert '## digits: IID clients' in page
   assert '| fedavg ' in page and '| local_steps=2 |' in page

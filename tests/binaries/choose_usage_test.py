@@ -6,7 +6,7 @@ from binaries import choose
 from tests.binaries import fake_training
 from tff_pers.experiments import choice
 from tff_pers.experiments import choice_plan
-from tff_pers.experiments import variant_search
+from tff_pers.experiments import sweep
 
 
 def _choose(folder, *argv):
@@ -67,8 +67,8 @@ def test_a_damaged_file_is_named(name, damage, tmp_path, monkeypatch, capsys):
 
 
 def _fitting(task, **given):
-  request = variant_search.Request('choose', dict(given, task=task), '/x', [0])
-  first, _ = request.sweep().prepare('local_only', 0)
+  made = sweep.Sweep('choose', dict(given, task=task), '/x')
+  first, _ = made.prepare('local_only', 0)
   # pylint: disable-next=protected-access
   return choice._fitting(first.task, choice.DEFAULT_ALGOS)
 

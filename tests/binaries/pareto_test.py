@@ -13,6 +13,7 @@ from tff_pers.analysis import pareto_plots
 from tff_pers.analysis import rates
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
+from tff_pers.experiments import sweep
 
 COLUMNS = [
     'family', 'server', 'num_steps', 'gamma', 'alpha', 'kappa', 'rho', 'delta'
@@ -280,7 +281,7 @@ def test_figures_12_and_13_have_the_rates_of_the_paper(
 ):
   handed = []
   monkeypatch.setattr(
-      pareto.compare, 'compare', lambda given, table: handed.append(given)
+      sweep, 'compare', lambda given, table: handed.append(given)
   )
   monkeypatch.setattr(pareto.pareto_trained, 'write', lambda *args: None)
   assert _run(tmp_path, f'--figure={number}', '--task=emnist') == 0

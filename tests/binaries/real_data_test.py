@@ -9,13 +9,13 @@ import os
 import pytest
 
 from binaries import benchmark
-from binaries import compare_tuned
 from tests.binaries import real_data_files
 from tff_pers.config import methods
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
 from tff_pers.experiments import benchmark_pages
 from tff_pers.experiments import benchmarks
+from tff_pers.experiments import flags
 
 _BENCHMARKS = {
     name: benchmark.read(name)
@@ -87,7 +87,7 @@ def test_smoke_writes_a_page_with_command_and_tables(
 def test_a_scale_hands_on_its_flags(name, part, scale, tmp_path, monkeypatch):
   handed = []
   monkeypatch.setattr(
-      compare_tuned, 'main', lambda argv: handed.extend(argv) or 2
+      flags.Program, '__call__', lambda own, argv: handed.extend(argv) or 2
   )
   assert _run(
       name, tmp_path, f'--scale={scale}', f'--parts={part}', '--data_dir=/data',
@@ -108,7 +108,7 @@ def test_a_scale_hands_on_its_flags(name, part, scale, tmp_path, monkeypatch):
 def _handed(name, part, monkeypatch, folder, *argv):
   handed = []
   monkeypatch.setattr(
-      compare_tuned, 'main', lambda given: handed.extend(given) or 2
+      flags.Program, '__call__', lambda own, argv: handed.extend(argv) or 2
   )
   _run(name, folder, f'--parts={part}', '--data_dir=/data', *argv)
   return dict(word[2:].split('=', 1) for word in handed if word[:2] == '--')

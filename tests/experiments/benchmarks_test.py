@@ -98,20 +98,12 @@ def test_texts_are_kept_as_they_are_typed(tmp_path):
      'some.yaml, title must be a text or a list, found'),
     ('      rounds: 3', '      rounds: {A: b}',
      'some.yaml, parts, one, flags, rounds must be a text or a list'),
-    ('      cpu:\n        seeds', '      full:\n        seeds',
-     'some.yaml, parts, one, scales must be among cpu, paper, found full'),
-    ("        paper: ''\n", '',
-     'some.yaml, parts, one, published, differs must have every scale, found'
-     ' no paper'),
     ('momentum=0]: 0.5', 'momentum=0]: 50 %',
-     r'accuracy, fedavg\[momentum=0\] must be a number in \[0, 1\], found'
-     " '50 %'"),
+     r"accuracy, fedavg\[momentum=0\] must be a number, found '50 %'"),
     ('measure: examples', 'measure: writers',
      "measure must be one of clients, examples, largest, found 'writers'"),
     ('- methods: fedavg', '- algos: fedavg',
      'method_options must have the key methods, found none'),
-    ('task: digits', 'model: mlp',
-     'some.yaml, parts, one must have the flags algos and task'),
     ('title: A title', 'title: *no_anchor', 'some.yaml must be YAML, found:.*'
      "undefined alias 'no_anchor' .*line 4"),
     ('      rounds: 3', '      rounds: 3\n      rounds: 4',

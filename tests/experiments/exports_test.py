@@ -19,7 +19,7 @@ def test_who_holds_more_than_a_model_says_so(holds, tmp_path, capsys):
   model = dataclasses.replace(model, y_spec=tf.TensorSpec([None, 2]))
   exports.write_models(
       str(tmp_path), model, 'npz', {'a': model.init(tf.zeros([2], tf.int64))},
-      files={'a': 'a'}, task=task,
+      names=['a'], task=task,
   )
   assert exports.read_record(str(tmp_path))['holds'] == holds
   said = capsys.readouterr().out

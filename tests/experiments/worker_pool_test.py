@@ -9,7 +9,7 @@ from tff_pers.experiments import worker_pool
 
 # What a test process has done by now is not what a program has: a new one.
 _PROGRAM = """
-import threading
+import os, threading
 import tensorflow as tf
 from tff_pers.experiments import worker_pool
 from tff_pers.runtime import fused
@@ -23,6 +23,7 @@ if __name__ == '__main__':
   print(worker_pool._can_fork())
   with worker_pool.WorkerPool(2) as pool:
     print(pool.map(_losses, [(seed,) for seed in range(4)]))
+    print(*map(len, pool.map(os.sched_getaffinity, [(0,)] * 4)))
 """
 
 
@@ -36,10 +37,13 @@ def _output(tmp_path, before):
 
 
 def test_workers_are_copies_with_the_numbers_of_new_processes(tmp_path):
-  forked, found = _output(tmp_path, 'pass')
-  spawned, expected = _output(tmp_path, 'tf.constant(0)')
+  forked, found, cores = _output(tmp_path, 'pass')
+  spawned, expected, _ = _output(tmp_path, 'tf.constant(0)')
   assert (forked, spawned) == ('True', 'False')
   assert found == expected
+  # Two workers share the cores of this process.
+  share = len(os.sched_getaffinity(0)) / 2
+  assert all(abs(int(number) - share) < 1 for number in cores.split())
 
 
 def test_not_beside_threads_of_others():

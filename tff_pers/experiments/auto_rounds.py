@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
+from typing import Any, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -163,38 +163,3 @@ def _eval_every(
         f' after the first {cadence.first}, found {task.eval_every}.'
     )
   return task.eval_every
-
-
-class Ending:
-  """Decides after each evaluated round whether a run ends.
-
-  Attributes:
-    is_over: Whether an earlier round has already ended it.
-  """
-
-  def __init__(
-      self, rule: Optional[stopping.Rule],
-      rows: Iterable[Mapping[str, Any]],
-      is_enough: Callable[[Mapping[str, Any]], bool],
-  ):
-    """Processes the rounds before a resume.
-
-    Args:
-      rule: The stopping rule; None: validation data do not end the run.
-      rows: Metrics of the earlier rounds, see `saved_runs.rows`.
-      is_enough: Further condition that may end the run.
-    """
-    self._watch = None if rule is None else stopping.Watch(rule)
-    self._is_enough = is_enough
-    self.is_over = any([self._sees(row) for row in rows])
-
-  def __call__(self, row: Mapping[str, Any]) -> bool:
-    """Returns whether the run ends after a row of metrics with `round`."""
-    return self._sees(row) or self._is_enough(row)
-
-  def _sees(self, row: Mapping[str, Any]) -> bool:
-    return self._watch is not None and self._watch(row)
-
-  def sentence(self, round_num: int) -> str:
-    """Returns why the run ended early; '' without a stopping rule."""
-    return '' if self._watch is None else self._watch.sentence(round_num)

@@ -12,6 +12,11 @@ from tff_pers.experiments import flags
 from tff_pers.experiments import method_costs
 from tff_pers.experiments import timing
 
+_TIER_COLUMNS = (
+    'algo', 'tier', 'parameters', 'macs', 'bytes_up', 'seeds', 'accuracy',
+    'accuracy_std',
+)
+
 
 def of_parts(
     benchmark: benchmarks.Benchmark, command: str, scale: str,
@@ -113,13 +118,8 @@ def tiers_with_costs(folder: str) -> list[dict[str, Any]]:
           for row in method_costs.of_run(results.read_run(path))
       }
   return [
-      dict(
-          algo=row['algo'], tier=row['tier'], parameters=row['parameters'],
-          macs=found[row['algo']][row['tier']]['macs'],
-          bytes_up=found[row['algo']][row['tier']]['bytes_up'],
-          seeds=row['seeds'], accuracy=row['accuracy'],
-          accuracy_std=row['accuracy_std'],
-      )
+      {name: {**found[row['algo']][row['tier']], **row}[name]
+       for name in _TIER_COLUMNS}
       for row in summary
   ]
 

@@ -5,9 +5,11 @@ convert some (`100:150` to 6150) and not others (`1e-4` stays a text). A list
 becomes one text with commas. `shared` only holds anchors.
 """
 
+import collections
 import os
 import re
-from typing import Any, Callable, Mapping, NamedTuple, Optional
+import typing
+from typing import Any, Literal, Mapping, NamedTuple, Optional, Union
 
 import yaml
 
@@ -22,7 +24,9 @@ MEASURES = {
 # Key of options that several methods share.
 _METHOD_OPTIONS = 'method_options'
 
-Flags = Mapping[str, str]
+
+class Flags(dict[str, str]):
+  """Flags by name, as typed."""
 
 
 class Published(NamedTuple):
@@ -43,7 +47,7 @@ class Published(NamedTuple):
   setting: str
   differs: Mapping[str, str]
   accuracy: Mapping[str, float]
-  measure: str = 'clients'
+  measure: Literal['clients', 'examples', 'largest'] = 'clients'
   pipeline: tuple[str, ...] = ('pretrain_rounds',)
 
   def of(self, variant: str) -> Optional[float]:
@@ -175,24 +179,7 @@ def read(path: str) -> Benchmark:
     ValueError: If the file is not YAML, or a key is unknown, missing, or has a
       value of the wrong kind; the message says where.
   """
-  where = os.path.basename(path)
-  benchmark = _BENCHMARK(_content(path), where)
-  for name, part in benchmark.parts.items():
-    place = f'{where}, parts, {name}'
-    _check_scales(benchmark, part.scales, f'{place}, scales')
-    for scale in benchmark.scales:
-      if not {'algos', 'task'} <= set(benchmark.flags(scale, name)):
-        raise ValueError(
-            f'{place} must have the flags algos and task, found one of them'
-            f' missing at the scale {scale}.'
-        )
-    if part.published is not None:
-      place += ', published, differs'
-      _check_scales(benchmark, part.published.differs, place)
-      for scale in benchmark.scales:
-        if scale not in part.published.differs:
-          raise ValueError(f'{place} must have every scale, found no {scale}.')
-  return benchmark
+  return _parsed(Benchmark, _content(path), os.path.basename(path))
 
 
 def read_settings(path: str) -> Settings:
@@ -201,7 +188,7 @@ def read_settings(path: str) -> Settings:
   Raises:
     ValueError: As `read`.
   """
-  return _SETTINGS(_content(path), os.path.basename(path))
+  return _parsed(Settings, _content(path), os.path.basename(path))
 
 
 def _content(path: str) -> dict[str, Any]:
@@ -218,16 +205,6 @@ def _content(path: str) -> dict[str, Any]:
   return content
 
 
-def _check_scales(
-    benchmark: Benchmark, found: Mapping[str, Any], where: str
-) -> None:
-  for scale in found:
-    if scale not in benchmark.scales:
-      raise ValueError(
-          f'{where} must be among {", ".join(benchmark.scales)}, found {scale}.'
-      )
-
-
 def _mapping(value: Any, where: str) -> dict[str, Any]:
   if not isinstance(value, dict):
     raise ValueError(f'{where} must be a mapping, found {value!r}.')
@@ -242,56 +219,16 @@ def _text(value: Any, where: str, comma: str = ',') -> str:
   return comma.join(items)
 
 
-def _items(value: Any, where: str) -> tuple[str, ...]:
-  return tuple(brackets.split_list(_text(value, where)))
-
-
-def _share(value: Any, where: str) -> float:
-  """Returns a number in [0, 1]."""
-  if not re.fullmatch(r'[01]|0\.\d+', _text(value, where)):
-    raise ValueError(f'{where} must be a number in [0, 1], found {value!r}.')
-  return float(value)
-
-
-def _number(kind: Callable[[str], Any]) -> Callable[[Any, str], Any]:
-  """Returns a reader of numbers of a kind."""
-  def reader(value, where):
-    text = _text(value, where)
-    if not re.fullmatch(r'[0-9.]+', text):
-      raise ValueError(f'{where} must be a number, found {text!r}.')
-    return kind(text)
-  return reader
-
-
-def _one_of(values: Mapping[str, Any]) -> Callable[[Any, str], Any]:
-  """Returns a reader that maps a key of `values` to its value."""
-  def reader(value, where):
-    if _text(value, where) not in values:
-      raise ValueError(
-          f'{where} must be one of {", ".join(values)}, found {value!r}.'
-      )
-    return values[value]
-  return reader
-
-
-def _each(reader: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-  """Returns a reader of mappings, given a reader of their values."""
-  return lambda value, where: {
-      name: reader(own, f'{where}, {name}')
-      for name, own in _mapping(value, where).items()
-  }
-
-
-def _flags(value: Any, where: str) -> dict[str, str]:
+def _flags(value: Any, where: str) -> Flags:
   """Returns flags by name."""
-  flags: dict[str, str] = {}
+  flags = Flags()
   for name, own in _mapping(value, where).items():
     place = f'{where}, {name}'
     if name != _METHOD_OPTIONS:
       flags[name] = _text(own, place, ';' if name == 'grid' else ',')
       continue
     for options in own if isinstance(own, list) else [own]:
-      options = _each(_text)(options, place)
+      options = _parsed(Mapping[str, str], options, place)
       if 'methods' not in options:
         raise ValueError(f'{place} must have the key methods, found none.')
       flags.update({
@@ -302,45 +239,50 @@ def _flags(value: Any, where: str) -> dict[str, str]:
   return flags
 
 
-def _of(
-    kind: Any, **readers: Callable[[Any, str], Any]
-) -> Callable[[Any, str], Any]:
-  """Returns a reader of mappings whose keys are the fields of a named tuple."""
-  required = set(readers) - set(kind._field_defaults)
-  def reader(value, where):
-    found = _mapping(value, where)
-    for key in found:
-      if key not in readers:
-        raise ValueError(
-            f'{where} must have keys among {", ".join(readers)}, found {key!r}.'
-        )
-    missing = [key for key in readers if key in required and key not in found]
-    if missing:
-      raise ValueError(f'{where} must have the key {missing[0]}, found none.')
-    return kind(**{
-        key: readers[key](own, f'{where}, {key}') for key, own in found.items()
-    })
-  return reader
+def _parsed(kind: Any, value: Any, where: str) -> Any:
+  """Returns a value in a file as an object of a type of this module."""
+  origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+  if kind is Flags:
+    return _flags(value, where)
+  if hasattr(kind, '_fields'):
+    return _named_tuple(kind, _mapping(value, where), where)
+  if origin is collections.abc.Mapping:
+    return {
+        name: _parsed(arguments[1], own, f'{where}, {name}')
+        for name, own in _mapping(value, where).items()
+    }
+  if origin is Union:  # With None, the default.
+    return _parsed(arguments[0], value, where)
+  if origin is tuple:
+    items = value
+    if not isinstance(value, list):
+      items = brackets.split_list(_text(value, where))
+    return tuple(_parsed(arguments[0], item, where) for item in items)
+  text = _text(value, where)
+  if kind in (int, float):
+    if not re.fullmatch(r'[0-9.]+', text):
+      raise ValueError(f'{where} must be a number, found {text!r}.')
+    return kind(text)
+  choices = ('true', 'false') if kind is bool else arguments
+  if choices and text not in choices:
+    raise ValueError(
+        f'{where} must be one of {", ".join(choices)}, found {text!r}.'
+    )
+  return text == 'true' if kind is bool else text
 
 
-_BOOLEAN = _one_of({'true': True, 'false': False})
-_PUBLISHED = _of(
-    Published, source=_text, setting=_text, differs=_each(_text),
-    accuracy=_each(_share), measure=_one_of({name: name for name in MEASURES}),
-    pipeline=_items,
-)
-_PART = _of(
-    Part, title=_text, flags=_flags, scales=_each(_flags), embedded=_BOOLEAN,
-    published=_PUBLISHED,
-)
-_BENCHMARK = _of(
-    Benchmark, help=_text, title=_text, note=_text, page=_text,
-    scales=_each(_flags), parts=_each(_PART), chooses_algos=_BOOLEAN,
-)
-_CLAIM = _of(Claim, expect=_text, metric=_text, in_seeds=_number(int))
-_SETTING = _of(
-    Setting, flags=_flags, files=_BOOLEAN, visits=_BOOLEAN,
-    claims=lambda value, where: tuple(_CLAIM(own, where) for own in value),
-    new_clients=_number(float),
-)
-_SETTINGS = _of(Settings, help=_text, note=_text, settings=_each(_SETTING))
+def _named_tuple(kind: Any, found: Mapping[str, Any], where: str) -> Any:
+  """Returns a named tuple whose fields are the keys of a mapping."""
+  hints = typing.get_type_hints(kind)
+  for key in found:
+    if key not in hints:
+      raise ValueError(
+          f'{where} must have keys among {", ".join(hints)}, found {key!r}.'
+      )
+  for key in hints:
+    if key not in found and key not in kind._field_defaults:
+      raise ValueError(f'{where} must have the key {key}, found none.')
+  return kind(**{
+      key: _parsed(hints[key], own, f'{where}, {key}')
+      for key, own in found.items()
+  })

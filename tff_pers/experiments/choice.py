@@ -42,24 +42,13 @@ _PAGE_SECONDS = 10.0
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.choose`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.choose`, see `flags.Program`."""
   budget = _budget(given)
   record = dict(given)
   task = given.get('task', flags.DEFAULTS['task'])
   asked = given.pop('algos', '')
-  top = given.get('output_dir') or flags.resolve_path(f'runs/choose_{task}')
-  request = variant_search.Request(
-      'choose', given, top,
-      _with_splits(sweep_lib.parse_seeds(given.pop('seeds')), given),
-  )
+  top = flags.output_dir(given, f'choose_{task}')
+  seeds = _with_splits(sweep_lib.parse_seeds(given.pop('seeds')), given)
   config = os.path.join(top, _CONFIG)
   has_grown = _has_grown(config, budget)
   resume_flags.check(
@@ -69,13 +58,13 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   algos = [brackets.parse(variant)[0] for variant in variants]
   experiment_lib.check_owners(given, table, algos, task)
   turns = variants
-  sweep = request.sweep()
-  first, _ = sweep.prepare(variants[0], request.seeds[0])
+  sweep = sweep_lib.Sweep('choose', given, top)
+  first, _ = sweep.prepare(variants[0], seeds[0])
   _check_splits(given.get('splits', 1), first.task)
   if not asked:
     variants = _fitting(first.task, variants)
     turns = _in_turn(variants)
-  sweep.check(itertools.product(variants, request.seeds))
+  sweep.check(itertools.product(variants, seeds))
   number = worker_pool.number(given['jobs'], len(variants))
   with sweep, worker_pool.WorkerPool(number) as pool:
     if has_grown:
@@ -92,7 +81,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     if is_over:
       counted = contextlib.nullcontext()
     with counted:
-      return _Choice(request, budget, clock, pool, number).make(
+      return _Choice(sweep, seeds, budget, clock, pool, number).make(
           variants, turns
       )
 
@@ -152,12 +141,12 @@ class _Choice:
   """Runs the steps from first runs to page within the budget."""
 
   def __init__(
-      self, request: variant_search.Request, budget: float,
+      self, sweep: sweep_lib.Sweep, seeds: Sequence[int], budget: float,
       clock: budgets.Clock, pool: worker_pool.WorkerPool, number: int,
   ):
-    self._request, self._budget, self._clock = request, budget, clock
-    self._pool, self._number = pool, number
-    self._trials: Optional[int] = request.given.get('trials') or None
+    self._sweep, self._seeds, self._budget = sweep, seeds, budget
+    self._clock, self._pool, self._number = clock, pool, number
+    self._trials: Optional[int] = sweep.given.get('trials') or None
 
   def make(self, variants: Sequence[str], turns: Sequence[str]) -> int:
     """Runs everything and writes the page; returns the exit code.
@@ -167,7 +156,8 @@ class _Choice:
       turns: The same, in the order of their first runs.
     """
     searches = {
-        v: variant_search.VariantSearch(self._request, v) for v in variants
+        v: variant_search.VariantSearch(self._sweep, self._seeds, v)
+        for v in variants
     }
     plan = self._plan(searches, turns)
     first = _first_trials(searches)
@@ -178,21 +168,22 @@ class _Choice:
             trial.seconds > plan.seconds for trial in first.values()
         ) * (not self._trials)
     )
-    self._pool.map(_run_trials, [
-        (self._request, variant, self._trials, trial.seconds + plan.seconds)
-        for variant, trial in first.items()
+    # Only complete runs are candidates: none is begun that could not finish.
+    self._pool.map(variant_search.VariantSearch.search, [
+        (searches[v], self._trials, trial.seconds + plan.seconds, True)
+        for v, trial in first.items()
     ])
     candidates = {v: _candidates(search) for v, search in searches.items()}
     chosen = {v: trials[0] for v, trials in candidates.items() if trials}
     seeds = self._final_runs(searches, chosen, plan.num_seeds)
     self._say('page')
     return choice_page.write(choice_page.Results(
-        self._request, searches, chosen, seeds, self._clock.seconds
+        self._sweep, self._seeds, searches, chosen, seeds, self._clock.seconds
     ))
 
   def _plan(self, searches, turns) -> choice_plan.Plan:
     """Returns the plan after the first runs; it is kept across kills."""
-    path = os.path.join(self._request.top, _PLAN)
+    path = os.path.join(self._sweep.folder, _PLAN)
     if not os.path.exists(path):
       self._say(f'defaults of {", ".join(turns)}')
       begin, end = (
@@ -200,7 +191,7 @@ class _Choice:
           for share in (_BEGIN_SHARE, _END_SHARE)
       )
       self._pool.map(_run_defaults, [
-          (self._request, variant, begin, end) for variant in turns
+          (searches[v], v, begin, end) for v in turns
       ])
       first = _first_trials(searches)
       left = self._budget - self._clock.seconds - _PAGE_SECONDS
@@ -211,7 +202,7 @@ class _Choice:
       ) / self._number
       plan = choice_plan.plan(
           [trial.seconds for trial in first.values()],
-          max(left, 0.0), self._number, len(self._request.seeds),
+          max(left, 0.0), self._number, len(self._seeds),
       )
       if self._trials:  # A number of trials needs no plan.
         return plan
@@ -229,8 +220,8 @@ class _Choice:
     seconds = {v: trial.seconds for v, trial in chosen.items()}
     order = sorted(chosen, key=lambda v: -seconds[v])
     took = choice_plan.makespan(list(seconds.values()), self._number)
-    seeds = list(self._request.seeds[:1])
-    for seed in self._request.seeds[1:num_seeds]:
+    seeds = list(self._seeds[:1])
+    for seed in self._seeds[1:num_seeds]:
       # Runs that a killed process began are finished even without time.
       is_begun = any(
           os.path.exists(searches[v].folder(trial, seed))
@@ -243,7 +234,7 @@ class _Choice:
       self._say(f'chosen values with seed {seed}')
       seeds.append(seed)
       chosen.update(zip(order, self._pool.map(
-          _train, [(self._request, v, chosen[v], seeds) for v in order]
+          _train, [(searches[v], v, chosen[v], seeds) for v in order]
       )))
     return seeds
 
@@ -273,9 +264,8 @@ def _candidates(
   return [trial for trial in search.ranked() if trial.state == 'complete']
 
 
-def _run_defaults(request, variant: str, begin: float, end: float) -> None:
+def _run_defaults(search, variant: str, begin: float, end: float) -> None:
   """Runs a method with its defaults, unless it is too late to begin."""
-  search = variant_search.VariantSearch(request, variant)
   trials, now = search.study.trials(), budgets.now()
   if not trials and now > begin:
     print(f'[{variant}] left out because the budget is too short.', flush=True)
@@ -284,17 +274,8 @@ def _run_defaults(request, variant: str, begin: float, end: float) -> None:
   search.search(1, before + max(end - now, 0.0), whole=True)
 
 
-def _run_trials(
-    request, variant: str, trials: Optional[int], seconds: float
-) -> None:
-  # Only complete runs are candidates: none is begun that could not finish.
-  variant_search.VariantSearch(request, variant).search(
-      trials, seconds, whole=True
-  )
-
-
 def _train(
-    request, variant: str, chosen: trials_lib.Trial, seeds: Sequence[int]
+    search, variant: str, chosen: trials_lib.Trial, seeds: Sequence[int]
 ) -> trials_lib.Trial:
   """Trains a method's chosen values with all seeds so far.
 
@@ -302,7 +283,6 @@ def _train(
     The chosen trial, or the next best one that diverges with no seed. If all
     diverge, the chosen one.
   """
-  search = variant_search.VariantSearch(request, variant)
   trials = _candidates(search)
   for trial in trials[trials.index(chosen):]:
     if None not in [search.train(trial, seed) for seed in seeds]:

@@ -1,7 +1,7 @@
 """The page of `choose`: reads the runs, decides, writes tables and plots."""
 
 import os
-from typing import Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tff_pers.evaluation.report import folder_data
 from tff_pers.experiments import budgets
 from tff_pers.experiments import flags
 from tff_pers.experiments import report_file
+from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import variant_search
 
 _TEXT, _PAGE = 'choice.md', 'choice.html'
@@ -58,14 +59,16 @@ class Results(NamedTuple):
   """The results that the page shows.
 
   Attributes:
-    request: The request of the searches.
+    sweep: What runs trials and final runs.
+    asked_seeds: The requested seeds of the final runs.
     searches: Searches by variant, simple methods first.
     chosen: The chosen trials; variants without a complete run have none.
     seeds: Seeds of the final runs.
     seconds: Total time.
   """
 
-  request: variant_search.Request
+  sweep: sweep_lib.Sweep
+  asked_seeds: Sequence[int]
   searches: Mapping[str, variant_search.VariantSearch]
   chosen: Mapping[str, trials_lib.Trial]
   seeds: Sequence[int]
@@ -79,7 +82,7 @@ class Results(NamedTuple):
   @property
   def by_split(self) -> bool:
     """Whether intervals include the noise of splitting."""
-    return self.request.given.get('splits', 1) > 1 and len(self.seeds) > 1
+    return self.sweep.given.get('splits', 1) > 1 and len(self.seeds) > 1
 
   def runs(self) -> comparison.Runs:
     """Returns the final runs."""
@@ -95,11 +98,8 @@ def write(found: Results) -> int:
   Raises:
     flags.Failure: If no method has a complete run.
   """
-  top, metric, runs = found.request.top, found.metric, found.runs()
-  trials = {v: search.study.trials() for v, search in found.searches.items()}
-  variant_search.write_best(top, found.searches, found.chosen)
-  columns, rows = trials_lib.table(trials)
-  results.write_csv(os.path.join(top, 'trials.csv'), columns, rows)
+  top, metric, runs = found.sweep.folder, found.metric, found.runs()
+  trials, _ = variant_search.write(top, found.searches, found.chosen)
   methods = decision_page.methods(
       runs,
       {v: found.searches[v].chosen_variant(t) for v, t in found.chosen.items()},
@@ -132,7 +132,7 @@ def write(found: Results) -> int:
   columns = list(decision_page.DIFFERENCE_COLUMNS)
   results.write_csv(os.path.join(top, folder_data.DIFFERENCES), columns, rows)
   differences = results.markdown(columns, rows)
-  _plot(top, what, trials, runs)
+  _plot(top, what, runs)
   effort = _effort(found, trials, methods)
   notes = _NOTES.format(metric) + _SPLITS_NOTE * found.by_split
   command, named = _command(found, methods[decision.algo]), _named(methods)
@@ -143,7 +143,7 @@ def write(found: Results) -> int:
       *(' '.join(note.split()) for note in notes[2:].split('\n* ')),
   ])
   _write_text(os.path.join(top, _TEXT), [
-      f'# Which method for {_data(found.request)}?', *sentences, ranking,
+      f'# Which method for {_data(found.sweep.given)}?', *sentences, ranking,
       effort, '![Choice](choice.png)',
       '## Compared with the recommended method, on test data', differences,
       '## Export the models', _COMMAND.format(' \\\n  '.join(command)),
@@ -188,30 +188,28 @@ def _write_text(path: str, blocks: Sequence[str]) -> None:
   files.write_text(path, '\n\n'.join(blocks) + '\n')
 
 
-def _plot(top: str, what, trials, runs: comparison.Runs) -> None:
-  """Plots the choice, the trials, and the curves of the final runs."""
+def _plot(top: str, what, runs: comparison.Runs) -> None:
+  """Plots the choice, and the curves of the final runs."""
   methods, order, metric, chosen = what
   decision_page.plot(
       methods, order, metric, chosen, top, filter(None, runs.values())
   )
-  trials_lib.plot_history(trials, metric, top)
   plots.plot_runs([
       run._replace(config=dict(run.config, variant=algo))
       for (algo, _), run in runs.items() if run is not None and algo in methods
   ], top)
 
 
-def _data(request: variant_search.Request) -> str:
+def _data(given: Mapping[str, Any]) -> str:
   """Returns the name of the data."""
-  task = request.given.get('task', flags.DEFAULTS['task'])
-  path = request.given.get('data_dir')
+  task, path = given.get('task', flags.DEFAULTS['task']), given.get('data_dir')
   return f'{task} ({os.path.basename(path)})' if path else task
 
 
 def _effort(found: Results, trials, methods) -> str:
   """Returns what was run, and which methods have no row."""
   seeds = ', '.join(map(str, found.seeds))
-  asked = len(found.request.seeds)
+  asked = len(found.asked_seeds)
   missing = '' if len(found.seeds) == asked else (
       f' ({asked} were requested; the budget was too short)'
   )
@@ -219,7 +217,7 @@ def _effort(found: Results, trials, methods) -> str:
       f'{sum(map(len, trials.values()))} trials of {len(trials)} methods, then'
       f' seeds {seeds}{missing}, in {budgets.as_text(found.seconds)}'
   )
-  budget = found.request.given.get('budget')
+  budget = found.sweep.given.get('budget')
   text += f' of a budget of {budget}.' if budget else '.'
   lost = [
       f'{algo} ({_reason(own, algo in found.chosen)})'
@@ -248,7 +246,7 @@ def _command(found: Results, method: decision_page.Method) -> list[str]:
   seed = found.seeds[0]
   values = {
       name: value
-      for name, value in found.request.sweep().flags_of(
+      for name, value in found.sweep.flags_of(
           method.variant, seed
       ).items()
       if name not in _NOT_TRAINED

@@ -121,21 +121,18 @@ def forked(
     )
   private = bool(saved['flags'].get('dp_noise_multiplier'))
   # A privacy guarantee covers all rounds and assumes one cohort size.
-  for name in (*_SAME_DATA, *(['clients_per_round'] if private else [])):
-    before = saved['flags'].get(name)
-    if name in given and given[name] != before:
-      raise flags.UsageError(
-          f'`--{name}` must be {before!r} as in the run of --fork, because it'
-          ' decides which examples are for training and which for testing, or'
-          f' what privacy costs, found {given[name]!r}.'
-      )
-  for name in _SAME_EVENTS:
+  same_data = (*_SAME_DATA, *['clients_per_round'] * private)
+  for name in (*same_data, *_SAME_EVENTS):
     before = saved['flags'].get(name, flags.DEFAULTS.get(name))
     if name in given and given[name] != before:
+      what = (
+          'examples are for training and which for testing, or what privacy'
+          ' costs' if name in same_data
+          else 'messages are in flight at its checkpoint'
+      )
       raise flags.UsageError(
           f'`--{name}` must be {before!r} as in the run of --fork, because it'
-          ' decides which messages are in flight at its checkpoint, found'
-          f' {given[name]!r}.'
+          f' decides which {what}, found {given[name]!r}.'
       )
   own = {'output_dir', 'fork'}
   if given.get('rounds', 'auto') != 'auto':

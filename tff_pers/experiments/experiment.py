@@ -136,10 +136,8 @@ def build(
   given = {name: value for name, value in given.items() if name not in _FREE}
   given = auto_rounds.with_validation(given)
   asked_for = dict(given)
+  method, options, recipe = _parsed(given['algo'])
   with flags.usage_errors():
-    name, options = brackets.parse(given['algo'])
-    method = methods.get(name)
-    recipe = method.recipe(options.pop('recipe', ''))
     family = tasks.get(given.get('task', flags.DEFAULTS['task']))
   _open_brackets(given, method, options, table, brackets_win)
   if 'client_weighting' in recipe:
@@ -186,7 +184,11 @@ def build(
   )
   _check_attack(given.get('attack', flags.DEFAULTS['attack']), task)
   missing = methods.missing_needs(method, task.traits, hyperparameters)
-  if _may_choose(method, missing, family) and not brackets_win and (
+  fit = methods.fit(
+      method, family.declares.traits, family.declares.alternatives()
+  )
+  # Another model may have what the method needs.
+  if missing and missing[0].model and fit != 'no' and not brackets_win and (
       'model' not in given
   ):
     try:
@@ -200,7 +202,12 @@ def build(
     except flags.UsageError as error:
       if 'model' not in str(error):  # Else the task has its own model.
         raise
-  _check_needs(method, missing, family)
+  if missing:
+    tip = '' if fit == 'no' else f' Tip: {missing[0].tip}.'
+    raise flags.UsageError(
+        f'`--algo` {method.name} needs {missing[0].sentence}; `--task`'
+        f' {family.name} with these flags lacks it.{tip}'
+    )
   events.check(driver, given, hyperparameters, is_one=not brackets_win)
   if driver == 'events':
     task = events.in_events(
@@ -340,39 +347,28 @@ def of_variant(
   Raises:
     flags.UsageError: If the method or option does not exist or a value is bad.
   """
-  with flags.usage_errors():
-    name, options = brackets.parse(variant)
-    method = methods.get(name)
-    recipe = method.recipe(options.pop('recipe', ''))
+  method, options, recipe = _parsed(variant)
   given = dict(given)
   _open_brackets(given, method, options, table, brackets_win=True)
-  own = _own(given, table, 'method', name)
-  with flags.usage_errors(f'{name}_', option_names(method.hyperparameters)):
+  own = _own(given, table, 'method', method.name)
+  names = option_names(method.hyperparameters)
+  with flags.usage_errors(f'{method.name}_', names):
     recipe.pop('client_weighting', None)  # It belongs to the task.
     acting = hp.without_idle(method.hyperparameters, recipe, own)
     return method, hp.replace(method.hyperparameters(), **acting, **own)
 
 
+def _parsed(variant: str):
+  """Returns the method, the bracket options and the recipe of a variant."""
+  with flags.usage_errors():
+    name, options = brackets.parse(variant)
+    method = methods.get(name)
+    return method, options, method.recipe(options.pop('recipe', ''))
+
+
 def folder_name(variant: str) -> str:
   """Returns the folder name of a variant: `perm-a=1` for `perm[a=1]`."""
   return re.sub(r'[^\w.=+-]+', '-', variant).strip('-')
-
-
-def _may_choose(
-    method: methods.Method, missing: Sequence[methods.Need],
-    family: tasks.TaskFamily,
-) -> bool:
-  """Whether another model has what the method needs."""
-  return (
-      bool(missing) and bool(missing[0].model)
-      and _declared_fit(method, family) != 'no'
-  )
-
-
-def _declared_fit(method: methods.Method, family: tasks.TaskFamily) -> str:
-  """Returns whether a method runs on a task, see `methods.fit`."""
-  declares = family.declares
-  return methods.fit(method, declares.traits, declares.alternatives())
 
 
 def _with_model(found: Experiment, need: methods.Need) -> Experiment:
@@ -388,17 +384,6 @@ def _with_model(found: Experiment, need: methods.Need) -> Experiment:
   )
   config = {**found.config, 'given': given, 'remark': remark}
   return dataclasses.replace(found, config=config)
-
-
-def _check_needs(method, missing: Sequence[methods.Need], family) -> None:
-  """Refuses a method with needs that the task does not meet."""
-  for need in missing:
-    is_lost = _declared_fit(method, family) == 'no'
-    tip = '' if is_lost else f' Tip: {need.tip}.'
-    raise flags.UsageError(
-        f'`--algo` {method.name} needs {need.sentence}; `--task` {family.name}'
-        f' with these flags lacks it.{tip}'
-    )
 
 
 def _open_brackets(given, method, options, table, brackets_win) -> None:

@@ -48,6 +48,21 @@ class Request(NamedTuple):
   kind: str = ''
   clients: str = ''
 
+  def positions(self, names: Sequence[str], allowed: str) -> list[int]:
+    """Returns the positions in `names` of the clients to export.
+
+    Raises:
+      flags.UsageError: If one is missing; the message names the `allowed`.
+    """
+    known = {name: position for position, name in enumerate(names)}
+    chosen = client_names.parse(self.clients) if self.clients else names
+    for client in chosen if self.kind else ():
+      if client not in known:
+        raise flags.UsageError(
+            f'`--export_clients` must be {allowed}, found {client!r}.'
+        )
+    return [known[client] for client in chosen] if self.kind else []
+
 
 def request(given: Mapping[str, Any]) -> Request:
   """Returns what the flags request."""
@@ -61,29 +76,9 @@ def positions(asked: Request, experiment: Any) -> list[int]:
   Raises:
     flags.UsageError: If a client does not train.
   """
-  if not asked.kind:
-    return []
-  if not asked.clients:
-    return list(range(experiment.task.num_clients))
   names = [str(n) for n in experiment.names(experiment.clients)]
   kind = 'numbers' if experiment.task.client_names is None else 'names'
-  return chosen(asked.clients, names, f'{kind} of clients that train')
-
-
-def chosen(text: str, names: Sequence[str], allowed: str) -> list[int]:
-  """Returns the positions in `names` of listed clients.
-
-  Raises:
-    flags.UsageError: If a client is missing; the message names the `allowed`.
-  """
-  known = {name: position for position, name in enumerate(names)}
-  asked = client_names.parse(text)
-  for client in asked:
-    if client not in known:
-      raise flags.UsageError(
-          f'`--export_clients` must be {allowed}, found {client!r}.'
-      )
-  return [known[client] for client in asked]
+  return asked.positions(names, f'{kind} of clients that train')
 
 
 def write(
@@ -112,15 +107,13 @@ def write(
   names = [str(n) for n in experiment.names(experiment.clients)]
   write_models(
       os.path.join(folder, FOLDER), trainer.deployed, kind,
-      {names[c]: weights[c] for c in clients},
-      files=dict(zip(names, client_names.file_names(names))),
-      task=task,
+      {names[c]: weights[c] for c in clients}, names=names, task=task,
   )
 
 
 def write_models(
     folder: str, model: Any, kind: str, weights: Mapping[str, Any], *,
-    files: Mapping[str, str], task: task_lib.Task,
+    names: Sequence[str], task: task_lib.Task,
 ) -> None:
   """Writes models by client, and a record of the folder's contents.
 
@@ -129,10 +122,11 @@ def write_models(
     model: The functional model of these weights.
     kind: One of `export.FORMATS`.
     weights: Weights by client name.
-    files: The part of the file name that stands for the client, by client name.
+    names: Names of all clients, so that each has a file of its own.
     task: The task that they were trained on.
   """
   written = read_record(folder) or {}
+  files = dict(zip(names, client_names.file_names(names)))
   models = dict(written.get('clients', {}))
   serving = None
   if model.has_one_label and isinstance(model.x_spec, tf.TensorSpec):

@@ -5,6 +5,7 @@ A flag comes from a dataclass field: a shared one below, a method's own as
 is taken from `config.json` when resuming, else from the task's default.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import gc
@@ -13,12 +14,15 @@ import re
 import shlex
 import sys
 import textwrap
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import (
+    Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence,
+)
 
 from absl import flags as absl_flags
 import tensorflow as tf
 
 from tff_pers import attacks
+from tff_pers import plugins
 from tff_pers import runtime
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
@@ -295,6 +299,9 @@ def own_flag(
 def all_flags(*own: Any, without: Sequence[str] = ()) -> dict[str, Flag]:
   """Returns all flags of a program: own, shared, methods' and tasks'.
 
+  An own flag replaces a shared one of its name. Without `--task` there are no
+  flags of tasks.
+
   Raises:
     ValueError: If two flags have the same name.
   """
@@ -302,10 +309,12 @@ def all_flags(*own: Any, without: Sequence[str] = ()) -> dict[str, Flag]:
   table = dict(own)
   for spec in dataclasses.fields(SharedFlags):
     if spec.name not in without:
-      table[hp.flag_name(spec.name)] = Flag(spec, 'shared', '', SharedFlags())
+      flag = Flag(spec, 'shared', '', SharedFlags())
+      table.setdefault(hp.flag_name(spec.name), flag)
   parts = [('method', n, methods.get(n).hyperparameters)
            for n in methods.names()]
-  parts += [('task', n, tasks.get(n).options) for n in tasks.names()]
+  if 'task' in table:
+    parts += [('task', n, tasks.get(n).options) for n in tasks.names()]
   for part in parts:
     own_flags = _part_flags(*part)
     if table.keys() & own_flags.keys():
@@ -402,26 +411,25 @@ def _value(name: str, flag: Flag, text: Any):
   return resolve_path(value) if name in _PATHS and value else value
 
 
-class usage_errors:  # pylint: disable=invalid-name
-  """Turns ValueErrors into UsageErrors that name flags.
+@contextlib.contextmanager
+def usage_errors(
+    prefix: str = '', names: Optional[Sequence[str]] = None
+) -> Iterator[None]:
+  """Raises ValueErrors of a block as UsageErrors that name flags.
 
   `x` becomes `--prefix_x`; shared flags become `--x`. With `names`, only those
   names get the prefix.
   """
+  def flag(match):
+    if names is None or match[1] in names:
+      return f'`--{prefix}{match[1]}`'
+    return f'`--{match[1]}`' if hasattr(SharedFlags, match[1]) else match[0]
 
-  def __init__(self, prefix: str = '', names: Optional[Sequence[str]] = None):
-    self._prefix, self._names = prefix, names
-
-  def __enter__(self):
-    return self
-
-  def __exit__(self, kind, error, trace):
-    if not isinstance(error, ValueError) or isinstance(error, UsageError):
-      return
-    def flag(match):
-      if self._names is None or match[1] in self._names:
-        return f'`--{self._prefix}{match[1]}`'
-      return f'`--{match[1]}`' if hasattr(SharedFlags, match[1]) else match[0]
+  try:
+    yield
+  except UsageError:
+    raise
+  except ValueError as error:
     text = re.sub(r'`([a-zA-Z]\w*)`', flag, str(error))
     raise UsageError(' '.join(text.split())) from error
 
@@ -447,9 +455,14 @@ def resolve_path(path: str) -> str:
   return os.path.normpath(os.path.join(base, os.path.expanduser(path)))
 
 
-def own_defaults(table: Mapping[str, Flag]) -> dict[str, Any]:
-  """Returns the defaults of a program's own flags, by name."""
-  return {name: flag.spec.default for name, flag in table.items()}
+def output_dir(given: Mapping[str, Any], default: str) -> str:
+  """Returns `--output_dir`, or the folder of a name in runs/."""
+  return given.get('output_dir') or resolve_path(os.path.join('runs', default))
+
+
+def paths(text: str) -> list[str]:
+  """Returns the absolute paths of a comma-separated list."""
+  return [resolve_path(path) for path in text.split(',') if path]
 
 
 def chosen(name: str, text: str, known: Sequence[str]) -> list[str]:
@@ -467,9 +480,14 @@ def chosen(name: str, text: str, known: Sequence[str]) -> list[str]:
   return names
 
 
+def as_words(values: Mapping[str, Any]) -> list[str]:
+  """Returns flags as the words of a command line."""
+  return [f'--{name}={value}' for name, value in values.items()]
+
+
 def as_typed(values: Mapping[str, Any]) -> list[str]:
   """Returns flags as typed in a shell."""
-  return [f'--{name}={shlex.quote(str(v))}' for name, v in values.items()]
+  return as_words({k: shlex.quote(str(v)) for k, v in values.items()})
 
 
 wants_help = startup.wants_help
@@ -487,7 +505,7 @@ def help_text(
       name for name in tasks.names()
       if any(word == f'--task={name}' for word in argv)
   ]
-  lines = [summary, '']
+  lines = [summary.strip(), '']
   takes_methods = not table.keys().isdisjoint(('algo', 'algos'))
   if takes_methods:
     lines += [*methods_and_tasks.help_lines(), '']
@@ -524,29 +542,49 @@ def _flag_help(name: str, flag: Flag) -> list[str]:
   )
 
 
-def program(
-    name: str, summary: str, flag_table: Callable[[], dict[str, Flag]],
-    body: Callable[[dict[str, Any], dict[str, Flag]], int],
-    argv: Sequence[str], defaults: Mapping[str, Any] = {},
-) -> int:
-  """Runs a program: prints its help, or calls `body`; returns the exit code.
+class Program:
+  """A program: called with its command line, it returns its exit code."""
 
-  Args:
-    name: Its name.
-    summary: Beginning of its help.
-    flag_table: Returns its flags.
-    body: `(values of the given flags, flags) -> exit code`.
-    argv: The command line.
-    defaults: The program's defaults for flags that were not given.
-  """
-  def main(argv):
-    table = flag_table()
+  def __init__(
+      self, name: str, summary: str, body: Callable[..., Optional[int]],
+      *own: tuple[str, Flag], without: Optional[Sequence[str]] = None,
+      fills: Optional[Sequence[str]] = None,
+  ):
+    """Keeps what the program is made of.
+
+    Args:
+      name: Its name.
+      summary: Beginning of its help, the docstring of its module.
+      body: `(values of the given flags, all flags) -> exit code`, None for 0;
+        raises UsageError if flags conflict or cannot be carried out. Without
+        the second argument if the program has only flags of its own.
+      *own: Its own flags, see `own_flag`.
+      without: Shared flags that it lacks; None: it has only flags of its own.
+      fills: Own flags whose defaults count as given; None: all.
+    """
+    self._name, self._summary, self._body = name, summary, body
+    self.own, self._without = own, without
+    self._fills = [flag for flag, _ in own] if fills is None else fills
+
+  def flag_table(self) -> dict[str, Flag]:
+    """Returns all flags by name."""
+    if self._without is None:
+      return dict(self.own)
+    return all_flags(*self.own, without=self._without)
+
+  def __call__(self, argv: Sequence[str]) -> int:
+    return run(self._name, self._main, argv)
+
+  def _main(self, argv: Sequence[str]) -> int:
+    table = self.flag_table()
     if wants_help(argv):
-      print(help_text(summary, table, argv))
+      print(help_text(self._summary, table, argv))
       return 0
-    return body({**defaults, **parse(argv, table)}, table)
-
-  return run(name, main, argv)
+    given = {name: table[name].spec.default for name in self._fills}
+    given.update(parse(argv, table))
+    if self._without is None:
+      return self._body(given) or 0
+    return self._body(given, table) or 0
 
 
 def run(
@@ -560,7 +598,7 @@ def run(
   native.drop_default_context()
   try:
     with usage_errors():
-      plugin_imports.import_asked(argv)
+      plugins.import_named(startup.take(argv[1:], 'import')[0])
     with quiet.scope():
       return main(argv)
   except (UsageError, damaged.DamagedError) as error:

@@ -37,6 +37,12 @@ _OF_CLIENTS = (
     'train', 'test', 'validation', 'groups', 'tiers', 'client_names',
     'global_test', 'optimum',
 )
+FLAG = flags.own_flag(
+    'trials_dir', '',
+    'Folder in which tune and choose keep complete runs for one another: a run'
+    ' with the same flags, data and code is copied from there, not trained.'
+    ' Empty: none.',
+)
 _INSTALLED = (sys.prefix, sys.base_prefix)
 
 
@@ -97,13 +103,10 @@ def _fetch(
   """Copies the run from where it is kept, if it is there."""
   if not os.path.exists(place):
     return
-  os.makedirs(folder, exist_ok=True)
-  for name in set(os.listdir(place)) - {results.CONFIG}:
-    path, copy = os.path.join(place, name), os.path.join(folder, name)
-    if os.path.isdir(path):
-      shutil.copytree(path, copy, dirs_exist_ok=True)
-    else:
-      shutil.copy2(path, copy)
+  shutil.copytree(
+      place, folder, dirs_exist_ok=True,
+      ignore=shutil.ignore_patterns(results.CONFIG),
+  )
   # Last, because a folder with a configuration holds a run. Paths of the data
   # may differ.
   config = results.read_config(place)
@@ -123,16 +126,6 @@ def _keep(folder: str, place: str) -> None:
     shutil.copytree(folder, f'{place}.part')
     if not os.path.exists(place):
       os.rename(f'{place}.part', place)
-
-
-def flag() -> tuple[str, flags.Flag]:
-  """Returns --trials_dir."""
-  return flags.own_flag(
-      'trials_dir', '',
-      'Folder in which tune and choose keep complete runs for one another: a'
-      ' run with the same flags, data and code is copied from there, not'
-      ' trained. Empty: none.',
-  )
 
 
 def _data(experiment: experiment_lib.Experiment) -> Iterator[bytes]:

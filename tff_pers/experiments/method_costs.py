@@ -14,6 +14,7 @@ from tff_pers.evaluation import costs
 from tff_pers.evaluation import results
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
+from tff_pers.experiments import report_file
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.models import zoo
 
@@ -23,21 +24,13 @@ LAYERS_CSV = 'layers.csv'
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.cost`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.cost`, see `flags.Program`; raises UsageError."""
   if ('runs' in given) != ('accuracy' in given):
     raise flags.UsageError(
         '`--runs` and `--accuracy` must be given together, found'
         f" {'--runs' if 'runs' in given else '--accuracy'} alone."
     )
-  folder = given.get('output_dir') or flags.resolve_path('runs/cost')
+  folder = flags.output_dir(given, 'cost')
   if 'runs' in given:
     if given.get('layers'):
       raise flags.UsageError(
@@ -49,12 +42,12 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 
 def _write_cost(given, table, folder: str) -> int:
   """Writes and prints what the methods cost."""
-  variants = _variants(given, table)
+  variants = _variants(given)
   chosen = [experiment_lib.of_variant(v, given, table) for v in variants]
   experiment_lib.check_owners(
       given, table, [method.name for method, _ in chosen], ''
   )
-  task = _task(given, table, max(cost.num_clients(own) for _, own in chosen))
+  task = _task(given, max(cost.num_clients(own) for _, own in chosen))
   # Only traces, so no time is spent on choosing a strategy.
   runtime.use('fused', 'cpu', strategy='loop')
   rows, of_layers = [], []
@@ -67,7 +60,7 @@ def _write_cost(given, table, folder: str) -> int:
           of_layers += cost.layer_rows(variant, process, task)
         rows += own
     except flags.UsageError as error:
-      if _asks_for_all(given, table):
+      if variants == methods.names():
         print(f'{variant} is left out. {error}')
         continue
       raise
@@ -77,35 +70,22 @@ def _write_cost(given, table, folder: str) -> int:
   return _write(folder, CSV, cost.COLUMNS, rows)
 
 
-def _value(given, table, name: str):
-  return given.get(name, table[name].spec.default)
-
-
-def _asks_for_all(given, table) -> bool:
-  return 'algo' not in given and _value(given, table, 'algos') == ALL
-
-
-def _variants(given: Mapping[str, Any], table) -> list[str]:
+def _variants(given: Mapping[str, Any]) -> list[str]:
   """Returns the variants to report."""
   if 'algo' in given and 'algos' in given:
     raise flags.UsageError('Only one of `--algo` and `--algos` may be given.')
-  if _asks_for_all(given, table):
-    return methods.names()
-  return sweep_lib.parse_variants(given.get('algo') or given['algos'])
+  asked = given.get('algo', given.get('algos', ALL))
+  return methods.names() if asked == ALL else sweep_lib.parse_variants(asked)
 
 
-def _task(given: Mapping[str, Any], table, clients: int):
+def _task(given: Mapping[str, Any], clients: int):
   """Returns the task of the model and shapes that the flags name."""
-  name, num_classes, input_shape, width = (
-      _value(given, table, flag)
-      for flag in ('model', 'num_classes', 'input_shape', 'width')
-  )
   with flags.usage_errors(names=('num_classes', 'width')):
     model = zoo.build(
-        name, tf.TensorSpec([None, *_shape(input_shape)]), num_classes,
-        width=width,
+        given['model'], tf.TensorSpec([None, *_shape(given['input_shape'])]),
+        given['num_classes'], width=given['width'],
     )
-  return cost.tiny_task(model, num_classes, clients)
+  return cost.tiny_task(model, given['num_classes'], clients)
 
 
 def _shape(text: str) -> list[int]:
@@ -120,15 +100,7 @@ def _shape(text: str) -> list[int]:
 
 def _write_to_accuracy(given, folder: str) -> int:
   """Writes and prints what runs cost until they reached an accuracy."""
-  found = sorted({
-      run for name in given['runs'].split(',') if name
-      for run in results.find_runs(flags.resolve_path(name))
-  })
-  if not found:
-    raise flags.UsageError(
-        '`--runs` must name folders that hold runs (a config.json), found'
-        f" {given['runs']!r}."
-    )
+  found = sorted(report_file.find_runs(given['runs']))
   runs = [results.read_run(path) for path in found]
   rows = [
       row for run in runs

@@ -4,7 +4,7 @@ import math
 import operator
 import os
 import re
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -16,9 +16,7 @@ from tff_pers.evaluation import results
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
 
-STATISTICS: dict[str, Callable[..., Any]] = {
-    'mean': np.mean, 'median': np.median,
-}
+STATISTICS = ('mean', 'median')
 COLUMNS = ('claim', 'left', 'right', 'seeds', 'holds')
 # A variant and its offset; signs within brackets belong to the variant.
 _OFFSET = re.compile(r'(.*?[\w\]])\s*([+-]\s*[\d.]+(?:e[+-]?\d+)?)')
@@ -43,6 +41,16 @@ class Link(NamedTuple):
   relation: str
   right: Term
   text: str
+
+
+def run(given: dict[str, Any]) -> int:
+  """Runs `binaries.check_orderings`, see `flags.Program`."""
+  rows = check(
+      flags.resolve_path(given.pop('runs')), given.pop('expect'),
+      at_round=given.pop('round'), **given,
+  )
+  print(results.markdown(COLUMNS, rows))
+  return int(any(row['holds'] == 'no' for row in rows))
 
 
 def check(
@@ -218,7 +226,7 @@ def _row(
       for term in (link.left, link.right)
   )
   count = sum(bool(compare(left[seed], right[seed])) for seed in left)
-  summarize = STATISTICS[statistic]
+  summarize = getattr(np, statistic)
   totals = [float(summarize(list(side.values()))) for side in (left, right)]
   # A diverged run makes a total NaN, and no comparison with NaN holds.
   holds = compare(*totals) and count >= in_seeds

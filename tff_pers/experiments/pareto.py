@@ -16,8 +16,6 @@ _POINT = ('gamma', 'num_steps', 'alpha', 'family')
 _SPECTRUM = ('mu', 'L')
 _RUN = ('rounds', 'distance')
 _RECOMMEND = ('recommend', 'accuracy', *_RUN)
-# Flags of this program only, and one shared flag.
-_OWN = (*_POINT, *_SPECTRUM, *_RECOMMEND, 'l2')
 # With those that make a task.
 FLAGS = (
     flags.own_flag('mu', 1.0, 'Smallest eigenvalue of clients.', above=0.0),
@@ -61,15 +59,7 @@ FLAGS = (
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.pareto`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.pareto`, see `flags.Program`."""
   output_dir = given.pop('output_dir', '') or flags.resolve_path('runs/pareto')
   if given.get('figure'):
     _check_used(given, ('figure',), f"--figure={given['figure']}")
@@ -113,7 +103,7 @@ def _curve(given, table, output_dir: str) -> None:
     used += (*_SPECTRUM, *_RUN)
   what = '--recommend' if recommends else 'one point'
   _check_used(given, used, what + ' and --task' * with_task)
-  own = {name: table[name].spec.default for name in _OWN}
+  own: dict[str, Any] = {name: flag.spec.default for name, flag in FLAGS}
   measured, task_flags = None, {}
   if with_task:
     task_flags = {k: value for k, value in given.items() if k not in own}

@@ -1,4 +1,4 @@
-"""Training losses by the rates of clients and server, Figures 12 and 13.
+"""Training losses by the rates of clients and server, Figures 6, 12 and 13.
 
 Theta_{1:10}, gradient descent at the server, clients alike. Figure 12 has one
 rate eta of the server, Figure 13 for every gamma the eta with the least mean
@@ -12,7 +12,7 @@ Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
 """
 
 import os
-from typing import Any, Callable, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -20,12 +20,27 @@ from tff_pers.evaluation import curves
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 from tff_pers.experiments import flags
+from tff_pers.experiments import sweep
 
 COLUMNS = ('gamma', 'eta', 'train_loss', 'chosen')
 _GAMMAS = (0, 0.001, 0.01, 0.1, 1, 10)
 # From 10^-3 to 10^1 by half decades.
 _ETAS = {12: (0.01,), 13: tuple(10 ** (half / 2) for half in range(-6, 3))}
 _LAST = 100
+# Flags of `compare_tuned` for Figure 6: Theta_{1:50}, and GD, Nesterov, heavy
+# ball, or GD with several alpha at the server. In delta form, the server step
+# of the methods is eta / gamma. The paper does not state its alpha, and tries 9
+# x 9 rates. The grid belongs to the figure and does not grow.
+TUNED = (
+    '--algos=' + ','.join(
+        f'{algo}local_steps=50,local_epochs=0]' for algo in (
+            'fedavg[', 'fedavgm[nesterov=true,', 'fedavgm[', 'fedprox[mu=0.01,',
+            'fedprox[mu=0.1,', 'fedprox[mu=1,',
+        )
+    ),
+    '--grid=learning_rate:0.03,0.1,0.3,1;server_learning_rate:0.1,0.3,1',
+    '--extensions=0',
+)
 
 
 def algos(number: int) -> str:
@@ -37,16 +52,14 @@ def algos(number: int) -> str:
 
 
 def run(
-    given: dict[str, Any], table: dict[str, flags.Flag], number: int,
-    compare: Callable[[dict[str, Any], dict[str, flags.Flag]], int],
+    given: dict[str, Any], table: dict[str, flags.Flag], *, number: int
 ) -> int:
-  """Trains the runs of a figure and draws it; returns the exit code.
+  """Trains the runs of a figure and draws it, see `flags.Program`.
 
   Args:
     given: Values of the flags that were given, `output_dir` among them.
     table: All flags of `compare`.
     number: 12 or 13.
-    compare: `binaries.compare.compare`.
 
   Raises:
     flags.UsageError: If flags conflict or cannot be carried out.
@@ -57,7 +70,7 @@ def run(
         f" found {given['algos']}."
     )
   # The clients of the paper have equal weights.
-  compare(
+  sweep.compare(
       {'client_weighting': 'uniform', **given, 'algos': algos(number)}, table
   )
   write(given['output_dir'], number)

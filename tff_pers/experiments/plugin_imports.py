@@ -6,11 +6,9 @@ They define flags, so they must be imported before flags are parsed.
 import functools
 import shlex
 import sys
-from typing import Sequence
 
 from tff_pers import plugins
 from tff_pers.experiments import import_stubs
-from tff_pers.experiments import startup
 
 
 @functools.lru_cache(maxsize=None)
@@ -26,18 +24,6 @@ def load_installed() -> None:
     raise ImportError(problems[0])
   for problem in problems:
     print(f'An installed plug-in was left out. {problem}', file=sys.stderr)
-
-
-def import_asked(argv: Sequence[str]) -> None:
-  """Imports the modules of `--import`.
-
-  Args:
-    argv: The command line, not parsed yet.
-
-  Raises:
-    ValueError: If a module cannot be imported.
-  """
-  plugins.import_named(startup.value_of(argv[1:], 'import'))
 
 
 def require(modules: str, path: str) -> None:

@@ -30,18 +30,9 @@ _RECORD = 'predictions.json'
 _ROWS_AT_ONCE = 4096
 
 
-def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.predict`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
-  del table  # Unused.
-  folder = flags.resolve_path(given.get('run', '') or '.')
+def run(given: dict[str, Any]) -> int:
+  """Runs `binaries.predict`, see `flags.Program`."""
+  folder = flags.resolve_path(given['run'] or '.')
   record = _record(folder)
   known: Mapping[str, str] = _saved_models(record, folder)
   if os.path.exists(os.path.join(folder, reload_run.RECORD)):
@@ -52,14 +43,14 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
       known = {**_saved_models(of_run, origin), **known}
   with flags.usage_errors('', ['data_dir']):
     examples = _examples(
-        flags.resolve_path(given.get('data_dir', '')), folder, record,
-        needs=() if given.get('client') else ('client',),
+        flags.resolve_path(given['data_dir']), folder, record,
+        needs=() if given['client'] else ('client',),
     )
   for remark in examples.remarks:
     print(remark, file=sys.stderr)
-  client = given.get('client', '')
-  asked_for = dict(data_dir=given.get('data_dir', ''), client=client)
-  path, top = given.get('output', ''), ''
+  client = given['client']
+  asked_for = dict(data_dir=given['data_dir'], client=client)
+  path, top = given['output'], ''
   if not path:
     top = resume_flags.own_folder(
         itertools.chain(

@@ -5,13 +5,12 @@ import contextlib
 import dataclasses
 import os
 import sys
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterator, Mapping, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from tff_pers.data import client_data
-from tff_pers.data import client_names
 from tff_pers.data import named_arrays
 from tff_pers.data import new_data
 from tff_pers.data import on_demand
@@ -237,16 +236,6 @@ def open_trainer(
   )
 
 
-def evaluate(opened: Opened, trainer: Any) -> Any:
-  """Returns the metrics of the clients.
-
-  Raises:
-    flags.UsageError: If the method cannot evaluate clients that never trained.
-  """
-  with taking_new(opened):
-    return trainer.evaluate(opened.data)
-
-
 @contextlib.contextmanager
 def taking_new(opened: Opened) -> Iterator[None]:
   """Raises one sentence if a method has no model for new clients."""
@@ -338,46 +327,12 @@ def _dense_of(index: int, examples: Mapping[str, Any], rows: Any) -> Any:
   ))
 
 
-def rows(opened: Opened, metrics: Mapping[str, Any]) -> list[dict[str, Any]]:
-  """Returns the rows of `clients.csv`."""
-  found = outputs.client_rows(opened.names, 1, opened.data, metrics)
-  return [
-      dict(row, seen=int(seen)) for row, seen in zip(found, opened.seen)
-  ]
-
-
-def export(
-    opened: Opened, trainer: Any, chosen: Sequence[int], top: str, folder: str,
-    kind: str,
-) -> None:
-  """Writes models of clients at given positions, and the features."""
-  weights = trainer.deployed_weights(opened.data)
-  fitted = results.read_features(folder)
-  if fitted is not None:
-    results.write_features(top, fitted)
-  exports.write_models(
-      os.path.join(top, exports.FOLDER), trainer.deployed, kind,
-      {opened.names[c]: weights[c] for c in chosen},
-      files=dict(zip(opened.names, client_names.file_names(opened.names))),
-      task=opened.experiment.task,
-  )
-
-
-def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.evaluate`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If there is no run, or the data do not fit it.
-  """
-  del table  # Unused.
-  folder = flags.resolve_path(given.get('run', '') or '.')
-  data_dir = given.get('data_dir', '')
+def run(given: dict[str, Any]) -> int:
+  """Runs `binaries.evaluate`, see `flags.Program`."""
+  folder = flags.resolve_path(given['run'] or '.')
+  data_dir = given['data_dir']
   asked_for = dict(run=folder, data_dir=data_dir)
-  top = given.get('output_dir') or resume_flags.own_folder(
+  top = given['output_dir'] or resume_flags.own_folder(
       resume_flags.numbered(os.path.join(folder, 'evaluation')), RECORD,
       asked_for,
   )
@@ -385,16 +340,20 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   resume_flags.check(record, asked_for)
   opened = open_run(folder, data_dir)
   asked = exports.request(given)
-  chosen = _chosen(asked, opened.names)
+  chosen = asked.positions(opened.names, 'clients that are evaluated')
   runner.use_runtime(opened.experiment.flag, None)
   with store.ClientStateStore(
       os.path.join(folder, results.CHECKPOINT), read_only=True
   ) as states:
     trainer = open_trainer(opened, states, folder)
     opened = testing_on_all(opened, trainer)
-    metrics = evaluate(opened, trainer)
+    with taking_new(opened):
+      metrics = trainer.evaluate(opened.data)
     resume_flags.write(record, asked_for)
-    written = rows(opened, metrics)
+    found = outputs.client_rows(opened.names, 1, opened.data, metrics)
+    written = [
+        dict(row, seen=int(seen)) for row, seen in zip(found, opened.seen)
+    ]
     experiment = opened.experiment
     if outputs.has_quality(experiment.task, experiment.metric):
       outputs.add_quality(
@@ -402,7 +361,15 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
       )
     results.write_clients(top, written)
     if chosen:
-      export(opened, trainer, chosen, top, folder, asked.kind)
+      weights = trainer.deployed_weights(opened.data)
+      fitted = results.read_features(folder)
+      if fitted is not None:
+        results.write_features(top, fitted)
+      exports.write_models(
+          os.path.join(top, exports.FOLDER), trainer.deployed, asked.kind,
+          {opened.names[c]: weights[c] for c in chosen}, names=opened.names,
+          task=experiment.task,
+      )
   clients = results.read_clients(top)
   assert clients is not None  # They have just been written.
   print(outputs.final_table(clients))
@@ -411,12 +378,3 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     print(sentence)
   print(f'Results are in {top}: clients.csv has a row for each client.')
   return 0
-
-
-def _chosen(asked: exports.Request, names: Sequence[str]) -> Sequence[int]:
-  """Returns the positions of the clients whose models are exported."""
-  if not asked.kind:
-    return []
-  if not asked.clients:
-    return range(len(names))
-  return exports.chosen(asked.clients, names, 'clients that are evaluated')

@@ -1,9 +1,11 @@
 """Writes the report page of runs."""
 
+import itertools
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any, Sequence
 
 from tff_pers.core import files
+from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation.report import folder_data
 from tff_pers.evaluation.report import page
@@ -12,24 +14,44 @@ from tff_pers.experiments import flags
 NAME = 'report.html'
 
 
-def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.report`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
-  del table  # Unused.
-  folders = [
-      flags.resolve_path(name)
-      for name in given.get('runs', '').split(',') if name
-  ]
-  path = _output(given, folders)
+def run(given: dict[str, Any]) -> int:
+  """Runs `binaries.report`, see `flags.Program`."""
+  folders = flags.paths(given['runs'])
+  path = os.path.join(folders[0], NAME) if folders else NAME
+  if given['output']:
+    path = flags.resolve_path(given['output'])
   print(write(folders, path))
   return 0
+
+
+def plot(given: dict[str, Any]) -> int:
+  """Runs `binaries.plot`, see `flags.Program`."""
+  folders = flags.paths(given['runs'])
+  found = find_runs(given['runs'])
+  output_dir = given['output_dir'] or folders[0]
+  # Plots of a single run stay in its folder if there are several.
+  made = plots.plot_run(found[0], output_dir) if len(found) == 1 else [
+      *plots.plot_runs(list(map(results.read_run, found)), output_dir),
+      *(path for folder in found for path in plots.plot_run(folder)),
+  ]
+  for path in made:
+    print(f'{path}.png')
+  return 0
+
+
+def find_runs(text: str) -> list[str]:
+  """Returns the folders of all runs in and under those of `--runs`.
+
+  Raises:
+    flags.UsageError: If there are none.
+  """
+  found = [run for path in flags.paths(text) for run in results.find_runs(path)]
+  if not found:
+    raise flags.UsageError(
+        '`--runs` must name folders that hold runs (a config.json), found'
+        f' {text!r}.'
+    )
+  return list(dict.fromkeys(found))
 
 
 def write(folders: Sequence[str], path: str) -> str:
@@ -45,14 +67,13 @@ def write(folders: Sequence[str], path: str) -> str:
           '`--runs` must name folders that hold runs (a config.json) or tables'
           f' of them, found {folder}.'
       )
-  found = list(dict.fromkeys(
-      run for folder in folders for run in results.find_runs(folder)
-  ))
+  found = list(dict.fromkeys(itertools.chain(*map(results.find_runs, folders))))
   tables = folder_data.find(folders)
   with flags.usage_errors():
     text = page.render(page.collect(
         [results.read_run(folder) for folder in found],
-        top=os.path.commonpath(folders), title=_title(folders), tables=tables,
+        top=os.path.commonpath(folders), tables=tables,
+        title=', '.join(os.path.basename(path) or path for path in folders),
     ))
   try:
     files.write_text(path, text)
@@ -62,14 +83,3 @@ def write(folders: Sequence[str], path: str) -> str:
         f' {error.strerror}.'
     ) from error
   return path
-
-
-def _output(given: Mapping[str, Any], folders: Sequence[str]) -> str:
-  """Returns the path of the page."""
-  if given.get('output'):
-    return flags.resolve_path(given['output'])
-  return os.path.join(folders[0], NAME) if folders else NAME
-
-
-def _title(folders: Sequence[str]) -> str:
-  return ', '.join(os.path.basename(folder) or folder for folder in folders)

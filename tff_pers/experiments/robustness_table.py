@@ -1,7 +1,8 @@
 """Fills a table of robust rules against attacks cell by cell."""
 
+import itertools
 import os
-from typing import Any, Mapping, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -46,37 +47,38 @@ _FILE, _CONFIG = 'robustness.csv', 'robustness.json'
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.robustness`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.robustness`, see `flags.Program`; raises UsageError."""
   if given.get('rounds') == auto_rounds.AUTO:
     raise flags.UsageError(
         '`--rounds` must be an integer here, because all cells of the table'
         ' have the same number of rounds, found auto.'
     )
-  top = given.pop('output_dir', '') or flags.resolve_path(
-      f'runs/robustness_{given["task"]}'
-  )
+  top = flags.output_dir(given, f'robustness_{given["task"]}')
+  given.pop('output_dir', None)
   with flags.usage_errors():
     rules = _names(given.pop('rules'), 'rules', robust.parse)
     attacks = _names(given.pop('attacks'), 'attacks', attacks_lib.parse)
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
   _check_algo(given['algo'])
-  grid = _Grid(given, table, seeds)
-  grid.check(rules, attacks)
+  grid = _Grid(given, table)
+  first = grid.check(rules, attacks, seeds[0])
+  is_distance = first.task.optimum is not None
   with flags.usage_errors():
     lock = folders.FolderLock(top)
   with lock:
-    done = _Table(top, given)
-    runner.use_runtime(grid.flag, None)
-    _fill(grid, done, rules, attacks, seeds)
-    print(f'\n{done.write_summary(grid.is_distance)}\nResults are in {top}.')
+    config = os.path.join(top, _CONFIG)
+    resume_flags.check(config, given)
+    resume_flags.write(config, given)
+    rows = results.read_rows(
+        top, _FILE, robustness.COLUMNS, numbers=['final']
+    )
+    runner.use_runtime(first.flag, None)
+    # Seeds vary fastest because they share a process.
+    _fill(grid, list(itertools.product(rules, attacks, seeds)), rows, top)
+    text = robustness.markdown(rows, is_distance)
+    files.write_text(os.path.join(top, 'robustness.md'), text + '\n')
+    robustness.plot(rows, top, is_distance)
+    print(f'\n{text}\nResults are in {top}.')
   return 0
 
 
@@ -115,42 +117,37 @@ def _check_algo(algo: str) -> None:
 class _Grid:
   """The experiments of all cells; data are made once per seed."""
 
-  def __init__(self, given, table, seeds: Sequence[int]):
+  def __init__(self, given, table):
     algo = brackets.parse(given['algo'])[0]
     self._given = {**_SETTINGS.get((given['task'], algo), {}), **given}
-    self._table = {
-        **table,
-        **dict([flags.own_flag('attack', 'none', 'Attack.')]),
-        **dict([flags.own_flag('seed', 0, 'Seed.')]),
-    }
-    self._first, self._seeds = seeds[0], seeds
-    self._tasks: dict[Any, Any] = {}
+    self._table = {**table, **dict([
+        flags.own_flag('attack', 'none', 'Attack.'),
+        flags.own_flag('seed', 0, 'Seed.'),
+    ])}
+    self._tasks: dict[int, Any] = {}
 
-  def flag(self, name: str):
-    """Returns the value of a shared flag."""
-    return self.experiment('mean', 'none', self._first).flag(name)
+  def check(
+      self, rules: Sequence[str], attacks: Sequence[str], seed: int
+  ) -> experiment_lib.Experiment:
+    """Builds all cells of a seed without training, so that errors show early.
 
-  @property
-  def is_distance(self) -> bool:
-    """Whether cells hold distances to an optimum, not accuracies."""
-    return self.experiment('mean', 'none', self._first).task.optimum is not None
-
-  def check(self, rules: Sequence[str], attacks: Sequence[str]) -> None:
-    """Builds all cells without training, so that errors show early.
+    Returns:
+      The first one.
 
     Raises:
       flags.UsageError: If a cell cannot be run.
     """
-    for rule in rules:
-      self.experiment(rule, attacks[0], self._first)
+    first = self.experiment(rules[0], attacks[0], seed)
+    for rule in rules[1:]:
+      self.experiment(rule, attacks[0], seed)
     for attack in attacks[1:]:
-      self.experiment(rules[0], attack, self._first)
-    task = self.experiment(rules[0], attacks[0], self._first).task
-    if task.optimum is None and not task.num_classes:
+      self.experiment(rules[0], attack, seed)
+    if first.task.optimum is None and not first.task.num_classes:
       raise flags.UsageError(
           '`--task` must have a known optimum or classes, by which cells are'
-          f' measured, found {task.name}.'
+          f' measured, found {first.task.name}.'
       )
+    return first
 
   def experiment(self, rule: str, attack: str, seed: int):
     """Returns the experiment of a cell, Byzantine clients last."""
@@ -173,23 +170,25 @@ class _Grid:
     return found
 
 
-def _fill(grid: _Grid, done: '_Table', rules, attacks, seeds) -> None:
-  """Runs missing cells; seeds vary fastest because they share a process."""
-  total = len(rules) * len(attacks) * len(seeds)
-  number = 0
-  for rule in rules:
-    for attack in attacks:
-      for seed in seeds:
-        number += 1
-        if done.has(rule, attack, seed):
-          continue
-        experiment = grid.experiment(rule, attack, seed)
-        final = _train(experiment, processes.build(experiment).process)
-        done.add(experiment, rule, attack, seed, final)
-        print(
-            f'[{number}/{total}] {rule}, {attack}, seed {seed}: {final:.3g}',
-            flush=True,
-        )
+def _fill(grid: _Grid, cells, rows: list[Any], top: str) -> None:
+  """Runs the cells without a row; adds and writes each when it is known."""
+  done = {(row['rule'], row['attack'], row['seed']) for row in rows}
+  for number, (rule, attack, seed) in enumerate(cells, 1):
+    if (rule, attack, str(seed)) in done:
+      continue
+    experiment = grid.experiment(rule, attack, seed)
+    task = experiment.task
+    final = _train(experiment, processes.build(experiment).process)
+    rows.append(dict(
+        task=task.name, algo=experiment.method.name, rule=rule, attack=attack,
+        num_byzantine=task.num_clients - len(task.honest), seed=str(seed),
+        final=repr(final),
+    ))
+    results.write_csv(os.path.join(top, _FILE), robustness.COLUMNS, rows)
+    print(
+        f'[{number}/{len(cells)}] {os.path.basename(top)}: {rule}, {attack},'
+        f' seed {seed}: {final:.3g}', flush=True,
+    )
 
 
 def _train(experiment, process) -> float:
@@ -214,46 +213,3 @@ def _train(experiment, process) -> float:
         return float(np.mean(trainer.honest_distances()))
       data = program.Data(task.train, task.test).pick(task.evaluated)
       return float(np.mean(trainer.evaluate(data)['accuracy']))
-
-
-class _Table:
-  """`robustness.csv`: a row per cell, written as soon as it is known."""
-
-  def __init__(self, folder: str, given: Mapping[str, Any]):
-    """Reads existing cells.
-
-    Raises:
-      flags.UsageError: If they were made with other flags.
-    """
-    self._folder = folder
-    self._path = os.path.join(folder, _FILE)
-    config = os.path.join(folder, _CONFIG)
-    resume_flags.check(config, given)
-    resume_flags.write(config, given)
-    self._rows = results.read_rows(
-        folder, _FILE, robustness.COLUMNS, numbers=['final']
-    )
-
-  def has(self, rule: str, attack: str, seed: int) -> bool:
-    """Whether the cell exists."""
-    return any(
-        (row['rule'], row['attack'], row['seed']) == (rule, attack, str(seed))
-        for row in self._rows
-    )
-
-  def add(self, experiment, rule: str, attack: str, seed: int, final: float):
-    """Adds a cell and writes the table."""
-    task = experiment.task
-    self._rows.append(dict(
-        task=task.name, algo=experiment.method.name, rule=rule, attack=attack,
-        num_byzantine=task.num_clients - len(task.honest), seed=str(seed),
-        final=repr(final),
-    ))
-    results.write_csv(self._path, robustness.COLUMNS, self._rows)
-
-  def write_summary(self, is_distance: bool) -> str:
-    """Writes the Markdown table and the heat map; returns the table."""
-    text = robustness.markdown(self._rows, is_distance)
-    files.write_text(os.path.join(self._folder, 'robustness.md'), text + '\n')
-    robustness.plot(self._rows, self._folder, is_distance)
-    return text

@@ -24,7 +24,7 @@ from tff_pers.evaluation import damaged
 from tff_pers.evaluation import finetuning as finetuning_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
-from tff_pers.experiments import auto_rounds
+from tff_pers.evaluation import stopping
 from tff_pers.experiments import continuing
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import exports
@@ -57,6 +57,22 @@ _RUNTIME_FLAGS = dict(
 
 class Diverged(flags.Failure):
   """Training produced NaN or infinity."""
+
+
+def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  """Runs `binaries.train`, see `flags.Program`."""
+  fork = flags.resolve_path(given['fork']) if given.get('fork') else ''
+  algo = experiment_lib.folder_name(given.get('algo', DEFAULT_ALGO))
+  task, seed = (given.get(n, flags.DEFAULTS[n]) for n in ('task', 'seed'))
+  # An absolute path stays what it is.
+  folder = flags.output_dir(
+      given, f'{fork}_fork' if fork else f'{algo}_{task}_seed{seed}'
+  )
+  experiment = prepare(
+      given, table, folder, resume=given.get('resume', False), fork=fork
+  )
+  execute(experiment, folder, export=exports.request(given), fork=fork)
+  return 0
 
 
 def prepare(
@@ -378,9 +394,13 @@ def _train(
   start = trainer.position.round
   if start:
     print(f'Resuming after round {start}.')
-  ending = auto_rounds.Ending(
-      experiment.stopping, saved_runs.rows(folder, start), is_enough
-  )
+  watch = None
+  if experiment.stopping is not None:
+    watch = stopping.Watch(experiment.stopping)
+  # A run that ended itself before a kill is only evaluated.
+  is_over = watch is not None and any([
+      watch(row) for row in saved_runs.rows(folder, start)
+  ])
   with release.Releases(
       folder, trainer.columns, start,
       _tier_table(experiment, process, trainer, folder),
@@ -393,14 +413,14 @@ def _train(
         trainer.sampler
         if isinstance(trainer, asynchrony_program.AsynchronousProgram)
         else cohort.uniform(task.num_clients, task.clients_per_round),
-        # A run that ended itself before a kill is only evaluated.
-        rounds=start if ending.is_over else task.rounds,
+        rounds=start if is_over else task.rounds,
         eval_every=task.eval_every, releases=releases, progress=shown,
-        is_enough=ending,
+        is_enough=lambda row: (
+            (watch is not None and watch(row)) or is_enough(row)
+        ),
     )
-  ended = ending.sentence(trainer.position.round)
-  if ended:
-    print(f'{experiment.variant}: {ended}')
+  if watch is not None:
+    print(f'{experiment.variant}: {watch.sentence(trainer.position.round)}')
   _write_clients(experiment, trainer, folder, metrics)
   _write_validation(experiment, trainer, folder)
   _write_arrays(task, trainer, folder, metrics)

@@ -3,7 +3,7 @@
 import itertools
 import math
 import os
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Sequence
 
 from tff_pers.core import locks
 from tff_pers.evaluation import comparison
@@ -24,36 +24,30 @@ _CHOICE_COLUMNS = ('trial', 'validation', 'chosen', 'near_end')
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.tune`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.tune`, see `flags.Program`."""
   trials, seconds = _effort(given)
   if trials:
     given['trials'] = trials
   record = dict(given)
   variants = sweep_lib.parse_variants(given.pop('algos'))
+  seeds = sweep_lib.parse_seeds(given.pop('seeds'))
   sweep = sweep_lib.of_flags('tune', given, table, variants)
-  request = variant_search.Request(
-      'tune', given, sweep.folder, sweep_lib.parse_seeds(given.pop('seeds'))
-  )
-  config = os.path.join(request.top, _CONFIG)
+  config = os.path.join(sweep.folder, _CONFIG)
   resume_flags.check(config, record, free=variant_search.FREE, growing='trials')
-  sweep.check(itertools.product(variants, request.seeds))
+  sweep.check(itertools.product(variants, seeds))
   resume_flags.write(config, record)
   number = worker_pool.number(given['jobs'], len(variants))
   share = seconds / math.ceil(len(variants) / number)
   with worker_pool.WorkerPool(number) as pool:
+    searches = {
+        variant: variant_search.VariantSearch(sweep, seeds, variant)
+        for variant in variants
+    }
     chosen = pool.map(
-        _search, [(request, variant, trials, share) for variant in variants]
+        _search, [(own, seeds, trials, share) for own in searches.values()]
     )
-  with locks.held(request.top):  # Another process may be writing too.
-    return _write(request, dict(zip(variants, chosen)))
+  with locks.held(sweep.folder):  # Another process may be writing too.
+    return _write(sweep.folder, searches, seeds, dict(zip(variants, chosen)))
 
 
 def _effort(given: Mapping[str, Any]) -> tuple[Optional[int], float]:
@@ -69,7 +63,8 @@ def _effort(given: Mapping[str, Any]) -> tuple[Optional[int], float]:
 
 
 def _search(
-    request, variant: str, trials: Optional[int], seconds: float
+    search: variant_search.VariantSearch, seeds: Sequence[int],
+    trials: Optional[int], seconds: float,
 ) -> Optional[trials_lib.Trial]:
   """Searches one variant and trains its chosen values with all seeds.
 
@@ -79,7 +74,6 @@ def _search(
   Returns:
     The chosen trial; None if all trials failed.
   """
-  search, seeds = variant_search.VariantSearch(request, variant), request.seeds
   search.search(trials, seconds)
   ranked = search.ranked()
   for trial in ranked:
@@ -95,29 +89,19 @@ def _search(
 
 
 def _write(
-    request: variant_search.Request,
-    chosen: Mapping[str, Optional[trials_lib.Trial]],
+    top: str, searches: Mapping[str, variant_search.VariantSearch],
+    seeds: Sequence[int], chosen: Mapping[str, Optional[trials_lib.Trial]],
 ) -> int:
   """Writes and prints the results; returns the exit code."""
-  searches = {
-      variant: variant_search.VariantSearch(request, variant)
-      for variant in chosen
-  }
-  metric = next(iter(searches.values())).metric
-  trials = {name: search.study.trials() for name, search in searches.items()}
-  path = lambda name: os.path.join(request.top, name)
-  columns, rows = trials_lib.table(trials)
-  results.write_csv(path('trials.csv'), columns, rows)
-  trials_lib.plot_history(trials, metric, request.top)
+  _, best = variant_search.write(top, searches, chosen)
   runs: dict[sweep_lib.Point, Optional[results.Run]] = {}
   for name, trial in chosen.items():
-    for seed in request.seeds:
+    for seed in seeds:
       run = trial and searches[name].result(trial, seed)
       # Curves are labelled by the given variant, without the chosen values.
       runs[name, seed] = run and run._replace(
           config=dict(run.config, variant=name)
       )
-  best = variant_search.write_best(request.top, searches, chosen)
   near = {
       name: trial and ' '.join(searches[name].near_ends(trial))
       for name, trial in chosen.items()
@@ -137,6 +121,6 @@ def _write(
       *comparison.SUMMARY_COLUMNS, *_CHOICE_COLUMNS,
       *comparison.more_columns(runs),
   ]
-  text = sweep_lib.write(request.top, runs, columns, rows)
-  print(f'\n{text}\n{outputs.where(request.top)}')
+  text = sweep_lib.write(top, runs, columns, rows)
+  print(f'\n{text}\n{outputs.where(top)}')
   return int(None in runs.values())

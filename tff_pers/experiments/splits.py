@@ -21,15 +21,7 @@ ENDS = {'fedavg_finetuned': 0.0, 'local_only': 1.0}
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.sweep_splits`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.sweep_splits`, see `flags.Program`."""
   splits = _variants(given.pop('algo'), given.pop('splits'))
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
   sweep = sweep_lib.of_flags(

@@ -1,8 +1,8 @@
 """Prepares a program before it imports TensorFlow."""
 
+import argparse
 import gc
 import os
-import pathlib
 import runpy
 import sys
 from typing import Optional, Sequence
@@ -29,7 +29,7 @@ def begin(name: str, file: str) -> None:
   """
   # TensorFlow reads this when it is imported.
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-  if not _is_running(name, file):
+  if name != '__main__':
     return
   if wants_help(sys.argv):
     code = _answer(file)
@@ -45,51 +45,25 @@ def wants_help(argv: Sequence[str]) -> bool:
   return any(word in ('--help', '-h', '-help', '--helpfull') for word in argv)
 
 
-def _is_running(name: str, file: str) -> bool:
-  """Whether a module is this process's program, not just imported."""
-  program = pathlib.Path(file).stem
-  script = 'tff-pers-' + program.replace('_', '-')
-  return name == '__main__' or (
-      name == f'binaries.{program}' and pathlib.Path(sys.argv[0]).name == script
+def take(argv: Sequence[str], name: str) -> tuple[str, list[str]]:
+  """Returns the value of a flag before parsing, and all other words.
+
+  Args:
+    argv: Words of a command line, not parsed yet.
+    name: The flag; its last value counts, '' if it is not given.
+  """
+  parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+  parser.add_argument(
+      f'-{name}', f'--{name}', dest='value', nargs='?', const='', default=''
   )
-
-
-def value_of(argv: Sequence[str], name: str) -> str:
-  """Returns the value of a flag before parsing; the last one counts.
-
-  Args:
-    argv: Words of a command line, not parsed yet.
-    name: The flag.
-  """
-  found = ''
-  for word, following in zip(argv, [*argv[1:], '']):
-    flag, equals, value = word.lstrip('-').partition('=')
-    if word.startswith('-') and flag == name:
-      found = value if equals else following
-  return found
-
-
-def without(argv: Sequence[str], name: str) -> list[str]:
-  """Returns the words of a command line without a flag and its value.
-
-  Args:
-    argv: Words of a command line, not parsed yet.
-    name: The flag, which has a value: `--figure=12` or `--figure 12`.
-  """
-  kept, is_value = [], False
-  for word in argv:
-    flag, equals, _ = word.lstrip('-').partition('=')
-    is_flag = word.startswith('-') and flag == name
-    if not (is_flag or is_value):
-      kept.append(word)
-    is_value = is_flag and not equals
-  return kept
+  found, rest = parser.parse_known_args(argv)
+  return found.value, rest
 
 
 def _plugins(argv: Sequence[str]) -> list[str]:
   """Returns the top-level packages of plug-ins, see `tff_pers.plugins`."""
   values = [point.value for point in entry_points.of_plugins()]
-  values += value_of(argv, 'import').split(',')
+  values += take(argv, 'import')[0].split(',')
   return [value.strip().partition('.')[0] for value in values]
 
 

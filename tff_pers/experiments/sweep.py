@@ -10,6 +10,7 @@ Finished runs are not repeated, interrupted ones are resumed, and a diverged run
 is None. Programs build a `Sweep` from their flags.
 """
 
+import itertools
 import os
 import re
 import sys
@@ -28,8 +29,10 @@ from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import folders
 from tff_pers.experiments import kept_runs
+from tff_pers.experiments import outputs
 from tff_pers.experiments import quiet
 from tff_pers.experiments import runner
+from tff_pers.experiments import timing
 from tff_pers.experiments import worker_pool
 
 # (variant, seed).
@@ -37,7 +40,13 @@ Point = tuple[str, int]
 
 
 class Sweep:
-  """Runs with common flags; a `with` block locks their folder."""
+  """Runs with common flags; a `with` block locks their folder.
+
+  Attributes:
+    program: Name of the program, for messages.
+    given: Values of the flags that were given.
+    folder: Folder of the runs.
+  """
 
   def __init__(self, program: str, given: Mapping[str, Any], folder: str):
     """Keeps the flags.
@@ -48,12 +57,16 @@ class Sweep:
         its variants, bracket options override them.
       folder: Folder of the runs.
     """
-    self._program, self._given, self.folder = program, given, folder
+    self.program, self.given, self.folder = program, given, folder
     self._lock: Optional[folders.FolderLock] = None
     # This may be a child process, which has not read the command line.
     with flags.usage_errors():
       plugins.import_named(given.get('import', ''))
     self._table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
+
+  def __reduce__(self):
+    # Child processes make their own table of flags, and do not get the lock.
+    return Sweep, (self.program, self.given, self.folder)
 
   def __enter__(self):
     with flags.usage_errors():
@@ -84,7 +97,7 @@ class Sweep:
         (experiment.method.name, experiment.config['flags'])
         for experiment in (self.prepare(*point)[0] for point in checked)
     ]
-    for name, value in self._given.items():
+    for name, value in self.given.items():
       if name not in self._table or self._table[name].kind != 'method':
         continue
       owner = self._table[name].owner
@@ -93,6 +106,29 @@ class Sweep:
             f'`--{name}` must be left out because it has no effect in any'
             f' variant of `--algos`, found {value!r}.'
         )
+
+  def compare(
+      self, points: Iterable[Point], processes: int,
+      targets: Sequence[float] = (),
+  ) -> tuple[comparison.Runs, str]:
+    """Runs all points, and writes their tables and plots.
+
+    Args:
+      points: Points in the order in which they are begun.
+      processes: Number of parallel runs, see `worker_pool.number`.
+      targets: See `timing.write`.
+
+    Returns:
+      The run of each point, see `run`, and the tables in Markdown.
+    """
+    points = list(points)
+    self.check(points)
+    with self:
+      runs = self.run_all(
+          points, processes=processes, draw=plots.plot_compared_run
+      )
+      text = write(self.folder, runs)
+      return runs, text + timing.write(self.folder, runs, targets)
 
   def run_all(
       self, points: Iterable[Point], *, processes: int = 1,
@@ -110,33 +146,14 @@ class Sweep:
     first = points[0][1]
     number = worker_pool.number(processes, len(points))
     with worker_pool.WorkerPool(number) as pool:
-      return self.run_in(
-          pool, points, {p: draw if p[1] == first else None for p in points}
-      )
-
-  def run_in(
-      self, pool: worker_pool.WorkerPool, points: Sequence[Point],
-      draw: Mapping[Point, Optional[Callable[[str], Any]]],
-      titles: Optional[Mapping[Point, str]] = None,
-  ) -> comparison.Runs:
-    """Returns the run of each point, see `run`.
-
-    Args:
-      pool: Its workers run them.
-      points: Points in the order in which they are begun.
-      draw: By point, what plots the results in the run's folder.
-      titles: By point, a line that is printed when its run begins.
-    """
-    titles = titles or {}
-    return dict(zip(points, pool.map(_run, [
-        (self._program, self._given, self.folder, *point, draw[point],
-         titles.get(point, ''))
-        for point in points
-    ])))
+      return dict(zip(points, pool.map(self.run, [
+          (variant, seed, draw if seed == first else None)
+          for variant, seed in points
+      ])))
 
   def run(
       self, variant: str, seed: int,
-      draw: Optional[Callable[[str], Any]] = None,
+      draw: Optional[Callable[[str], Any]] = None, title: str = '',
   ) -> Optional[results.Run]:
     """Runs one point unless it is finished; returns None if it diverged.
 
@@ -144,11 +161,14 @@ class Sweep:
       variant: The method with its options.
       seed: Seed of the run.
       draw: Plots the results in its folder, see `runner.execute`.
+      title: A line that is printed first; empty: none.
     """
+    if title:
+      print(title, flush=True)
     try:
       return self.execute(variant, seed, draw=draw)
     except runner.Diverged as error:
-      print(f'{self._program}: {variant}: {error}', file=sys.stderr)
+      print(f'{self.program}: {variant}: {error}', file=sys.stderr)
       return None
 
   def execute(
@@ -166,7 +186,7 @@ class Sweep:
       Diverged, flags.Failure: See `runner.execute`.
     """
     experiment, folder = self.prepare(variant, seed, within=within)
-    kept = self._given.get('trials_dir')
+    kept = self.given.get('trials_dir')
     with kept_runs.shared(experiment, folder, kept) as experiment:
       runner.execute(experiment, folder, quiet=True, **options)
     return results.read_run(folder)
@@ -197,7 +217,7 @@ class Sweep:
     """Returns the hyperparameters that flags or brackets set, by flag name."""
     algo, options = brackets.parse(variant)
     names = [
-        name for name in self._given
+        name for name in self.given
         if name in self._table and self._table[name].kind == 'method'
         and self._table[name].owner == algo
     ]
@@ -210,7 +230,7 @@ class Sweep:
     """Returns the flags of one run."""
     algo = brackets.parse(variant)[0]
     own = {
-        name: value for name, value in self._given.items()
+        name: value for name, value in self.given.items()
         if name in self._table
         and (self._table[name].kind != 'method'
              or self._table[name].owner == algo)
@@ -218,13 +238,18 @@ class Sweep:
     return {**own, 'algo': variant, 'seed': seed}
 
 
-def _run(
-    program: str, given, folder: str, variant: str, seed: int, draw, title: str
-):
-  """Runs one point, possibly in a child process; see `Sweep.run`."""
-  if title:
-    print(title, flush=True)
-  return Sweep(program, given, folder).run(variant, seed, draw)
+def compare(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
+  """Runs `binaries.compare`, see `flags.Program`."""
+  variants, seeds = parse_variants(given['algos']), parse_seeds(given['seeds'])
+  targets = timing.parse_targets(given['targets'])
+  with flags.usage_errors():
+    given = timing.on_one_clock(given, variants)
+  sweep = of_flags('compare', given, table, variants)
+  runs, text = sweep.compare(
+      itertools.product(variants, seeds), given['jobs'], targets
+  )
+  print(f'{text}\n{outputs.where(sweep.folder)}')
+  return int(None in runs.values())
 
 
 def of_flags(
@@ -247,9 +272,7 @@ def of_flags(
   task = given.get('task', flags.DEFAULTS['task'])
   algos = [brackets.parse(variant)[0] for variant in variants]
   experiment_lib.check_owners(given, table, algos, task)
-  folder = given.get('output_dir') or flags.resolve_path(
-      f'runs/{name or program}_{task}'
-  )
+  folder = flags.output_dir(given, f'{name or program}_{task}')
   return Sweep(program, given, folder)
 
 
@@ -288,21 +311,12 @@ def run(
     plugins.import_named(str(values.get('import', '')))
   table = flags.all_flags(without=('seed',))
   with quiet.scope():
-    given = flags.parse(
-        ['sweep', *(f'--{name}={value}' for name, value in values.items())],
-        table,
-    )
+    given = flags.parse(['sweep', *flags.as_words(values)], table)
     given['output_dir'] = os.path.abspath(folder)
     sweep = of_flags(
         'sweep', given, table, [variant for variant, _ in points]
     )
-    sweep.check(points)
-    with sweep:
-      runs = sweep.run_all(
-          points, processes=processes, draw=plots.plot_compared_run
-      )
-      write(sweep.folder, runs)
-  return runs
+    return sweep.compare(points, processes)[0]
 
 
 def _checked_points(points: Iterable[Point]) -> list[Point]:

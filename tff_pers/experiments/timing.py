@@ -14,13 +14,12 @@ from tff_pers.experiments import flags
 CSV = 'times.csv'
 
 
-def targets_flag() -> tuple[str, flags.Flag]:
-  """Returns --targets of programs that compare."""
-  return flags.own_flag(
-      'targets', '', 'Accuracies, such as 0.5,0.7 (distances or losses if there'
-      ' are none), whose virtual time is in times.csv; empty: what all variants'
-      ' reach.'
-  )
+# Of programs that compare.
+TARGETS_FLAG = flags.own_flag(
+    'targets', '', 'Accuracies, such as 0.5,0.7 (distances or losses if there'
+    ' are none), whose virtual time is in times.csv; empty: what all variants'
+    ' reach.'
+)
 
 
 def on_one_clock(

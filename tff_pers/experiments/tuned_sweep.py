@@ -22,18 +22,10 @@ from tff_pers.experiments import worker_pool
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.compare_tuned`; returns the exit code.
-
-  Args:
-    given: Values of the flags that were given, and the program's defaults.
-    table: All flags.
-
-  Raises:
-    flags.UsageError: If flags conflict or cannot be carried out.
-  """
+  """Runs `binaries.compare_tuned`, see `flags.Program`."""
   variants = sweep_lib.parse_variants(given.pop('algos'))
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
-  targets = timing.parse_targets(given.pop('targets', ''))
+  targets = timing.parse_targets(given.pop('targets'))
   extensions, jobs = given.pop('extensions'), given.pop('jobs')
   with flags.usage_errors():
     given = timing.on_one_clock(given, variants)
@@ -84,13 +76,12 @@ class _Steps:
   def run(self, points: Iterable[sweep_lib.Point]) -> comparison.Runs:
     """Returns all runs so far, after those of `points`."""
     new = [p for p in dict.fromkeys(points) if p not in self._runs]
-    titles = {
-        (variant, seed): f'\n[{number}/{self._number}] {variant}, seed {seed}'
-        for number, (variant, seed) in enumerate(new, len(self._runs) + 1)
-    }
     # No plots, because most runs are trials that nobody looks at.
-    draw = dict.fromkeys(new)
-    self._runs.update(self._sweep.run_in(self._pool, new, draw, titles))
+    self._runs.update(zip(new, self._pool.map(self._sweep.run, [
+        (variant, seed, None,
+         f'\n[{number}/{self._number}] {variant}, seed {seed}')
+        for number, (variant, seed) in enumerate(new, len(self._runs) + 1)
+    ])))
     return self._runs
 
   def add(self, number: int) -> None:

@@ -1,6 +1,5 @@
 """Searches one variant: runs trials, then the chosen values' seeds."""
 
-import dataclasses
 import functools
 import math
 import os
@@ -29,58 +28,46 @@ _POLL_SECONDS = 0.5
 _LEAST_SHARE = 0.25
 
 
-@dataclasses.dataclass(frozen=True)
-class Request:
-  """A search request: everything that a process needs to take part.
+class VariantSearch:
+  """The trials of one variant, and the runs with the chosen values.
+
+  Other processes may take part: each makes its own from a pickled one.
 
   Attributes:
-    program: Name of the program, for messages.
-    given: Values of the flags that were given, see `sweep.Sweep`.
-    top: Folder of all variants.
-    seeds: Seeds of the final runs; trials use the first.
+    metric: Metric of validation data by which values are chosen.
   """
 
-  program: str
-  given: Mapping[str, Any]
-  top: str
-  seeds: Sequence[int]
-
-  def sweep(self) -> sweep_lib.Sweep:
-    """Returns the sweep that runs trials and final runs."""
-    return sweep_lib.Sweep(self.program, self.given, self.top)
-
-
-class VariantSearch:
-  """The trials of one variant, and the runs with the chosen values."""
-
-  def __init__(self, request: Request, variant: str):
+  def __init__(
+      self, sweep: sweep_lib.Sweep, seeds: Sequence[int], variant: str
+  ):
     """Reads the task; writes nothing.
 
     Args:
-      request: The request.
-      variant: One of its variants.
+      sweep: Runs trials and final runs; each variant has a folder in its own.
+      seeds: Seeds of the final runs; trials use the first.
+      variant: The variant.
 
     Raises:
       flags.UsageError: If it cannot be run.
     """
-    self._request, self._variant = request, variant
-    self._sweep = request.sweep()
+    self._sweep, self._seeds, self._variant = sweep, seeds, variant
     self._name = experiment_lib.folder_name(variant)
-    experiment, _ = self._sweep.prepare(
-        variant, request.seeds[0], within=self._within(1)
-    )
+    experiment, _ = sweep.prepare(variant, seeds[0], within=self._within(1))
     self.metric = experiment.metric
     self._rounds = experiment.task.rounds
     self._space = search_spaces.of(
-        experiment.hyperparameters, self._sweep.asked(variant)
+        experiment.hyperparameters, sweep.asked(variant)
     )
+
+  def __reduce__(self):
+    return VariantSearch, (self._sweep, self._seeds, self._variant)
 
   @functools.cached_property
   def study(self) -> studies.Study:
     """The study, which is created if needed."""
     return studies.Study(
-        os.path.join(self._request.top, self._name), self._space,
-        metric=self.metric, seed=self._request.seeds[0], rounds=self._rounds,
+        os.path.join(self._sweep.folder, self._name), self._space,
+        metric=self.metric, seed=self._seeds[0], rounds=self._rounds,
     )
 
   def search(
@@ -125,7 +112,7 @@ class VariantSearch:
     others = _spent(self.study.trials()) - claim.seconds
     try:
       reason = trial_runs.run(
-          self._sweep, self._variant, self._request.seeds[0], claim,
+          self._sweep, self._variant, self._seeds[0], claim,
           within=self._within(claim.number), metric=self.metric,
           seconds=seconds - others, pauses=pauses,
       )
@@ -163,12 +150,12 @@ class VariantSearch:
     """
     name, within = self.chosen_variant(trial), self._within(trial.number)
     # Another process may be running it.
-    with locks.held(os.path.join(self._request.top, within)):
+    with locks.held(os.path.join(self._sweep.folder, within)):
       try:
         with quiet.silence():
           return self._sweep.execute(name, seed, within=within, draw=None)
       except runner.Diverged as error:
-        print(f'{self._request.program}: {name}: {error}', flush=True)
+        print(f'{self._sweep.program}: {name}: {error}', flush=True)
         return None
 
   def result(
@@ -181,7 +168,7 @@ class VariantSearch:
   def folder(self, trial: trials_lib.Trial, seed: int) -> str:
     """Returns the folder of the run of a trial's values with a seed."""
     return os.path.join(
-        self._request.top, self._within(trial.number), f'seed{seed}'
+        self._sweep.folder, self._within(trial.number), f'seed{seed}'
     )
 
   def entry(self, trial: trials_lib.Trial) -> dict[str, Any]:
@@ -196,23 +183,31 @@ class VariantSearch:
     return os.path.join(self._name, studies.trial_folder(number))
 
 
-def write_best(
+def write(
     top: str, searches: Mapping[str, VariantSearch],
     chosen: Mapping[str, Optional[trials_lib.Trial]],
-) -> dict[str, Any]:
-  """Writes `best.json` atomically; returns its contents.
+) -> tuple[dict[str, list[trials_lib.Trial]], dict[str, Any]]:
+  """Writes `trials.csv`, `best.json` and the plot of all trials.
 
   Args:
     top: Folder of all variants.
     searches: Searches by variant.
     chosen: Chosen trials; None or missing where there is none.
+
+  Returns:
+    All trials by variant, and the contents of `best.json`.
   """
+  trials = {name: search.study.trials() for name, search in searches.items()}
+  columns, rows = trials_lib.table(trials)
+  results.write_csv(os.path.join(top, 'trials.csv'), columns, rows)
+  metric = next(iter(searches.values())).metric
+  trials_lib.plot_history(trials, metric, top)
   best = {
       name: None if trial is None else searches[name].entry(trial)
       for name, trial in ((name, chosen.get(name)) for name in searches)
   }
   resume_flags.write(os.path.join(top, folder_data.BEST), best)
-  return best
+  return trials, best
 
 
 def _spent(trials: Sequence[trials_lib.Trial]) -> float:

@@ -17,7 +17,6 @@ from tensorflow.python.eager import context as eager_context
 
 from tff_pers.experiments import flags
 from tff_pers.experiments import quiet
-from tff_pers.experiments import subprocess_pool
 from tff_pers.runtime import native
 from tff_pers.runtime import worker_process
 
@@ -38,7 +37,7 @@ def number(asked: int, num_tasks: int) -> int:
     asked: `--jobs`; 0: min(cores, 2).
     num_tasks: Number of tasks.
   """
-  num_jobs = asked or min(subprocess_pool.num_cores(), _MOST)
+  num_jobs = asked or min(len(os.sched_getaffinity(0)), _MOST)
   return min(num_jobs, max(num_tasks, 1))
 
 

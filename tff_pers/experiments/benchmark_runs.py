@@ -1,0 +1,152 @@
+"""Runs the comparisons of a benchmark, and writes its page."""
+
+import os
+from typing import Any, Mapping, Sequence
+
+from tff_pers.config import hyperparameters as hp
+from tff_pers.config import methods
+from tff_pers.core import files
+from tff_pers.data import brackets
+from tff_pers.data import tasks
+from tff_pers.experiments import benchmark_pages
+from tff_pers.experiments import benchmarks
+from tff_pers.experiments import flags
+from tff_pers.experiments import timing
+
+# Values of `--algos` that stand for several methods.
+_TABLE, _ALL = 'table', 'all'
+# They apply messages as they arrive, which needs other flags.
+_ASYNCHRONOUS = ('async_ffgg', 'fedasync', 'fedbuff')
+
+
+def run(
+    program: str, name: str, benchmark: benchmarks.Benchmark,
+    argv: Sequence[str], compare_tuned: flags.Program,
+) -> int:
+  """Runs a benchmark; returns the exit code.
+
+  Args:
+    program: What was called, `benchmark NAME` or `benchmark_NAME`.
+    name: Name of the benchmark.
+    benchmark: The benchmark.
+    argv: The command line, without NAME.
+    compare_tuned: `binaries.compare_tuned.main`.
+
+  Raises:
+    flags.UsageError: If a flag is bad.
+  """
+  handed = compare_tuned.flag_table()
+  table = _flag_table(benchmark, handed)
+  if flags.wants_help(argv):
+    # The help of benchmark_NAME shows that script's command.
+    text = benchmark.help.replace(f'benchmark {name}', program)
+    print(flags.help_text(text, table, argv))
+    return 0
+  given = flags.parse(argv, table)
+  scale = given.pop('scale', next(iter(benchmark.scales)))
+  parts = list(benchmark.parts)
+  if 'parts' in given:
+    parts = flags.chosen('parts', given.pop('parts'), parts)
+  top = flags.output_dir(given, f'benchmark_{name}_{scale}')
+  given.pop('output_dir', None)
+  command, worst = f'python -m binaries.{program}', 0
+  for part in parts or ['']:
+    own = flags_of(benchmark, scale, part, given, handed)
+    folder = os.path.join(top, part) if part else top
+    code = compare_tuned([
+        'compare_tuned', *flags.as_words(own), f'--output_dir={folder}'
+    ])
+    # 2 (bad flags or data) and 130 (interrupted) leave no table.
+    if code > 1:
+      return code
+    worst = max(worst, code)
+  if parts:
+    text = benchmark_pages.of_parts(
+        benchmark, command, scale, given, parts, top
+    )
+  elif os.path.exists(os.path.join(top, timing.CSV)):
+    text = benchmark_pages.of_times(benchmark, command, scale, given, own, top)
+  else:  # All runs diverged.
+    return worst
+  path = os.path.join(top, benchmark.page)
+  files.write_text(path, text)
+  print(f'\n{text}\nThe page is {path}.')
+  return worst
+
+
+def _flag_table(
+    benchmark: benchmarks.Benchmark, handed: Mapping[str, flags.Flag]
+) -> dict[str, flags.Flag]:
+  """Returns the flags of a benchmark; `handed` are those of compare_tuned."""
+  scales, what = tuple(benchmark.scales), 'model, rounds and writers'
+  own, left_out = [], set()
+  if benchmark.parts:
+    what, left_out = 'models, rounds and clients', {'algos', 'grid'}
+    own.append(flags.own_flag(
+        'parts', ','.join(benchmark.parts), 'Comparisons to run.'
+    ))
+  if benchmark.chooses_algos:
+    own.append(flags.own_flag(
+        'algos', _TABLE, 'Methods: `table`, the list of the benchmark; `all`,'
+        ' all that run on the task; or a list, such as'
+        ' perm,fedavg[server_learning_rate=0.5].',
+    ))
+  own.insert(0, flags.own_flag(
+      'scale', scales[0], f'Size: {what}.', choices=scales
+  ))
+  return {
+      **dict(own), **{k: v for k, v in handed.items() if k not in left_out}
+  }
+
+
+def flags_of(
+    benchmark: benchmarks.Benchmark, scale: str, part: str,
+    given: Mapping[str, Any], table: Mapping[str, flags.Flag],
+) -> dict[str, Any]:
+  """Returns the flags of `compare_tuned` of one comparison.
+
+  Args:
+    benchmark: The benchmark.
+    scale: Value of `--scale`.
+    part: The comparison; '' for a benchmark without parts.
+    given: The other flags that were given; they override the benchmark's.
+    table: All flags of `compare_tuned`.
+  """
+  if not part:
+    return {**benchmark.scales[scale], **given}
+  own: dict[str, Any] = benchmark.flags(scale, part)
+  named = {_TABLE: own['algos']}
+  own.update(given)
+  if own['algos'] == _ALL:
+    own['algos'] = all_algos(own['task'])
+  own['algos'] = named.get(own['algos'], own['algos'])
+  if benchmark.parts[part].embedded:
+    own.pop('data_dir', None)
+  compared = {
+      brackets.parse(algo)[0] for algo in brackets.split_list(own['algos'])
+  }
+  # The scale has flags of all methods; those of methods that are not compared
+  # would be refused.
+  return {
+      name: value for name, value in own.items()
+      if name not in table or table[name].kind != 'method'
+      or table[name].owner in compared
+  }
+
+
+def all_algos(task: str) -> str:
+  """Returns all methods that run on a task with default flags.
+
+  Methods without a `learning_rate` are left out because the grid has no value
+  for them (`local_update`, whose members are methods themselves).
+
+  Args:
+    task: Value of `--task`.
+  """
+  traits = tasks.get(task).declares.traits
+  return ','.join(
+      name for name in methods.names()
+      if name not in _ASYNCHRONOUS
+      and 'learning_rate' in hp.specs(methods.get(name).hyperparameters)
+      and methods.fit(methods.get(name), traits) == 'yes'
+  )

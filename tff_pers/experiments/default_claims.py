@@ -1,0 +1,195 @@
+"""Runs the settings of `benchmark_defaults`, and checks claims about them."""
+
+import os
+import re
+from typing import Any, Callable, Mapping, Sequence
+
+import numpy as np
+from sklearn import datasets
+
+from tff_pers.core import files
+from tff_pers.evaluation import results
+from tff_pers.experiments import benchmarks
+from tff_pers.experiments import flags
+from tff_pers.experiments import orderings
+
+# Stands for all settings that need no files.
+_EMBEDDED = 'embedded'
+
+
+def run(
+    given: dict[str, Any], settings: Mapping[str, benchmarks.Setting],
+    compare: Callable[[Sequence[str]], int],
+) -> int:
+  """Runs `binaries.benchmark_defaults`, see `flags.Program`.
+
+  Args:
+    given: Values of the flags.
+    settings: The settings by name.
+    compare: `binaries.compare.main`.
+  """
+  chosen = _chosen(given['settings'], given['data_dir'], settings)
+  top = flags.output_dir(given, 'benchmark_defaults')
+  _write_tumours(top)
+  sections, holds = [], True
+  for name in chosen:
+    code = _compare(settings[name], given, top, name, compare)
+    if code:
+      return code
+    folder = os.path.join(top, name)
+    rows = check(settings[name], folder)
+    holds = holds and all(row['holds'] == 'yes' for row in rows)
+    sections += [f'## {name}', _summary(folder),
+                 results.markdown(orderings.COLUMNS, rows)]
+  text = '\n\n'.join(['# Default flags', *sections]) + '\n'
+  path = os.path.join(top, 'defaults.md')
+  files.write_text(path, text)
+  print(f'\n{text}\nThe page is {path}.')
+  return int(not holds)
+
+
+def _chosen(text: str, data_dir: str, settings) -> list[str]:
+  """Returns the names of `--settings`; refuses those without their files."""
+  embedded = ','.join(name for name in settings if not settings[name].files)
+  text = re.sub(rf'\b{_EMBEDDED}\b', embedded, text)
+  names = flags.chosen('settings', text, [_EMBEDDED, *settings])
+  for name in names:
+    if settings[name].files and not data_dir:
+      raise flags.UsageError(
+          f'`--data_dir` must be the folder with the files of {name}, found'
+          f' none. Tip: --settings={_EMBEDDED} are those that need no files.'
+      )
+  return names
+
+
+def _write_tumours(folder: str) -> None:
+  """Writes two tables of tumours with 10 clients each.
+
+  In the first, every second client has swapped labels; in the second, each
+  client has a tenth of the tumours, sorted by size.
+  """
+  x, y = datasets.load_breast_cancer(return_X_y=True)
+  x = ((x - x.mean(0)) / x.std(0)).astype(np.float32)
+  client = np.random.default_rng(0).integers(10, size=len(y))
+  swapped = np.where(client % 2, 1 - y, y)
+  tenth = np.argsort(np.argsort(x[:, 0])) * 10 // len(y)
+  os.makedirs(folder, exist_ok=True)
+  np.savez(os.path.join(folder, 'tumours.npz'), x=x, y=swapped, client=client)
+  np.savez(
+      os.path.join(folder, 'tumours_by_size.npz'), x=x, y=y, client=tenth
+  )
+
+
+def _compare(setting, given, top: str, name: str, compare) -> int:
+  """Runs `compare` on a setting; returns an exit code if it wrote no table."""
+  folder = os.path.join(top, name)
+  own = {**setting.flags, 'jobs': given['jobs'], 'output_dir': folder}
+  if setting.files:
+    own['data_dir'] = given['data_dir']
+  elif 'data_dir' in own:  # A table that this program wrote.
+    own['data_dir'] = os.path.join(top, own['data_dir'])
+  table = os.path.join(folder, 'runs.csv')
+  if os.path.exists(table):  # May be left over from an interrupted run.
+    os.remove(table)
+  code = compare(['compare', *flags.as_words(own)])
+  # A diverged run gives exit code 1 but still leaves a table.
+  return 0 if os.path.exists(table) else code
+
+
+def _summary(folder: str) -> str:
+  """Returns the table of a setting's accuracies."""
+  columns = ('algo', 'seeds', 'accuracy_mean', 'accuracy_std')
+  rows = results.read_rows(folder, 'summary.csv', columns)
+  for row in rows:  # One seed has no standard deviation.
+    row.update({
+        name: f'{float(row[name]):.4f}' for name in columns[2:] if row[name]
+    })
+  return results.markdown(columns, rows)
+
+
+def check(setting: benchmarks.Setting, folder: str) -> list[dict[str, Any]]:
+  """Returns a row of `orderings.COLUMNS` per claim of a setting.
+
+  Args:
+    setting: The setting.
+    folder: What `compare` wrote.
+  """
+  rows = [
+      row for claim in setting.claims for row in orderings.check(
+          folder, claim.expect, metric=claim.metric, in_seeds=claim.in_seeds
+      )
+  ]
+  runs = results.find_runs(folder)
+  of_perm = [
+      path for path in runs if results.read_config(path)['variant'] == 'perm'
+  ]
+  if setting.visits:
+    rows += [
+        _counted('no NaN in a round', [_has_nan(path) for path in runs]),
+        _counted(
+            'no round of visits without one',
+            [_has_idle_round(path) for path in of_perm],
+        ),
+    ]
+  if setting.new_clients is not None:
+    rows.append(_near(of_perm, setting.new_clients))
+  return rows
+
+
+def _counted(claim: str, fails: Sequence[bool]) -> dict[str, Any]:
+  """Returns the row of a fault that no run may have."""
+  good = len(fails) - sum(fails)
+  return dict(
+      claim=claim, left='', right='', seeds=f'{good} of {len(fails)}',
+      holds='yes' if fails and not any(fails) else 'no',
+  )
+
+
+def _has_nan(path: str) -> bool:
+  """Whether a metric of a run's rounds, or its log, has a NaN."""
+  cells = [
+      cell for row in results.read_rows(path, results.METRICS)
+      for cell in row.values()
+  ]
+  with open(os.path.join(path, 'train.log'), encoding='utf-8') as file:
+    return 'nan' in cells or bool(re.search(r'\bnan\b', file.read()))
+
+
+def _has_idle_round(path: str) -> bool:
+  """Whether a round since A was first solved for had no visit.
+
+  Rounds that `metrics.csv` lacks, and runs without any round, count as such.
+  """
+  metrics = results.read_run(path).metrics
+  begun = np.flatnonzero(metrics.get('lambda', np.zeros(0)) > 0)
+  if not begun.size:
+    return True
+  is_each_there = np.all(np.diff(metrics['round']) == 1)
+  return not is_each_there or bool(
+      np.any(metrics['visits_idle'][begun[0]:] >= 1)
+  )
+
+
+def _near(runs: Sequence[str], margin: float) -> dict[str, Any]:
+  """Returns the row that compares new clients to those that trained."""
+  pairs = np.array([_accuracies(path) for path in runs])
+  trained, new = np.mean(pairs, axis=0)
+  good = int(np.sum(pairs[:, 0] - margin <= pairs[:, 1]))
+  return dict(
+      claim=f'trained clients-{margin}<=new clients',
+      left=f'{trained - margin:.4g}', right=f'{new:.4g}',
+      seeds=f'{good} of {len(pairs)}',
+      # A diverged run has NaN, and no comparison with NaN holds.
+      holds='yes' if trained - margin <= new else 'no',
+  )
+
+
+def _accuracies(path: str) -> list[float]:
+  """Returns the mean accuracies of clients that trained, and of new ones."""
+  clients = results.read_clients(path)
+  if clients is None:  # A diverged run has no clients.csv.
+    return [np.nan, np.nan]
+  return [
+      float(np.mean(clients['accuracy'][clients['seen'] == seen]))
+      for seen in (1, 0)
+  ]

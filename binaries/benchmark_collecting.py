@@ -23,7 +23,8 @@ main = flags.Program(
         'parameters', 10**6, 'Numbers (float32) in a message.', minimum=1
     ),
     flags.own_flag('rounds', 3, 'Number of measured rounds.', minimum=1),
-    harness.RUNTIME_FLAG, harness.measure_flag('', 'sum', 'collect'),
+    harness.RUNTIME_FLAG,
+    harness.measure_flag('one of the two', choices=('', 'sum', 'collect')),
 )
 
 if __name__ == '__main__':

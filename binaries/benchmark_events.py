@@ -27,7 +27,7 @@ main = flags.Program(
     flags.own_flag(
         'updates', 2000, 'Number of measured server updates.', minimum=1
     ),
-    harness.measure_flag(),
+    harness.measure_flag('one size'),
     flags.own_flag(
         'output_dir', '', 'Folder of the results; empty: runs/events.'
     ),

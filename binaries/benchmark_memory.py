@@ -20,7 +20,8 @@ main = flags.Program(
         'clients', 200, 'N, number of personalized models.', minimum=2
     ),
     flags.own_flag('rounds', 3, 'Rounds.', minimum=1),
-    harness.RUNTIME_FLAG, harness.measure_flag('', *memory.VARIANTS),
+    harness.RUNTIME_FLAG,
+    harness.measure_flag('one variant', choices=('', *memory.VARIANTS)),
 )
 
 if __name__ == '__main__':

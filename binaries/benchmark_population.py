@@ -22,7 +22,7 @@ main = flags.Program(
     flags.own_flag(
         'eval_clients', 1000, 'Clients per evaluation.', minimum=1
     ),
-    harness.measure_flag(),
+    harness.measure_flag('the population of this file'),
 )
 
 if __name__ == '__main__':

@@ -16,6 +16,7 @@ startup.begin(__name__, __file__)
 # pylint: disable=g-import-not-at-top
 import pathlib
 import sys
+import traceback
 from typing import Sequence
 
 from binaries import robustness
@@ -29,8 +30,18 @@ _FILE = benchmarks.read_settings(str(
 
 
 def _robustness(argv: Sequence[str]) -> int:
-  """Makes a table; child processes find this function by its name."""
-  return robustness.main(argv)
+  """Makes a table; child processes find this function by its name.
+
+  One that fails leaves the others alone, Ctrl-C ends them all.
+  """
+  try:
+    code = robustness.main(argv)
+  except Exception:  # pylint: disable=broad-except
+    traceback.print_exc()
+    return 1
+  if code == flags.INTERRUPTED:
+    raise KeyboardInterrupt
+  return code
 
 
 main = flags.Program(

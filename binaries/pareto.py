@@ -42,7 +42,7 @@ from tff_pers.experiments import pareto
 from tff_pers.experiments import pareto_trained
 
 # With the figures that are computed.
-_HELP = __doc__ + '\n'.join(
+_HELP = (__doc__ or '') + '\n'.join(
     f'  --figure={number:<4}{figure.summary}'
     for number, figure in paper_figures.FIGURES.items()
 )
@@ -56,15 +56,15 @@ def main(argv: Sequence[str]) -> int:
         'pareto', _HELP, pareto.run, *pareto.FLAGS, without=(), fills=()
     )
     return own(argv)
-  folder = f"--output_dir={flags.resolve_path('runs/pareto')}"
   if number == '6':
+    folder = f"--output_dir={flags.resolve_path('runs/pareto')}"
     return compare_tuned.main(['pareto', *pareto_trained.TUNED, folder, *rest])
   body = functools.partial(pareto_trained.run, number=int(number))
   trained = flags.Program(
       'pareto', _HELP, body, *compare.main.own, without=('seed',),
       fills=('seeds', 'targets', 'jobs'),
   )
-  return trained(['pareto', folder, *rest])
+  return trained(['pareto', *rest])
 
 
 if __name__ == '__main__':

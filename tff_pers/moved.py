@@ -62,6 +62,7 @@ _MOVED = {
     'tff_pers.ranges': 'tff_pers.config.hyperparameters',
     'tff_pers.data.growing': 'tff_pers.data.column_builders',
     'tff_pers.experiments.later_clients': 'tff_pers.experiments.reload_run',
+    'tff_pers.experiments.side_by_side': 'tff_pers.experiments.worker_pool',
     'baselines.fedper': 'baselines.fedsim',
     'baselines.fedsgd': 'baselines.presets',
     'baselines.lookahead': 'baselines.presets',

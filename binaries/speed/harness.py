@@ -27,13 +27,16 @@ class Cost(NamedTuple):
   cpu: float
 
 
-def measure_flag(*choices: str) -> tuple[str, flags_lib.Flag]:
-  """Returns --measure of programs that measure in processes of their own."""
-  limits = dict(choices=choices) if choices else {}
+def measure_flag(what: str, **limits: Any) -> tuple[str, flags_lib.Flag]:
+  """Returns --measure of programs that measure in processes of their own.
+
+  Args:
+    what: What one process measures, such as 'one size'.
+    **limits: Of its values, see `flags.own_flag`.
+  """
   return flags_lib.own_flag(
-      'measure', '', 'Measures one row of the table in this process and prints'
-      ' JSON; empty: a table of all, each measured in its own process.',
-      **limits,
+      'measure', '', f'Measures {what} in this process and prints JSON; empty:'
+      ' a table of all, each measured in its own process.', **limits,
   )
 
 

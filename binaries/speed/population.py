@@ -21,6 +21,7 @@ from tff_pers.data.formats import clients as clients_lib
 from tff_pers.data.formats import published
 from tff_pers.data.formats import records
 from tff_pers.data.formats import sqlite
+from tff_pers.experiments import flags
 from tff_pers.models import zoo
 from tff_pers.simulation import cohort
 from tff_pers.simulation import program
@@ -45,10 +46,15 @@ CREATE TABLE client_metadata (
 
 def run(given: dict[str, Any]) -> None:
   """Runs `binaries.benchmark_population`, see `flags.Program`."""
-  path, sizes = given.pop('measure'), given.pop('clients')
+  path, sizes = given.pop('measure'), given.pop('clients').split(',')
   if path:
     print(json.dumps(measure(path, **given)))
     return
+  if not all(size.strip().isdigit() for size in sizes):
+    raise flags.UsageError(
+        '`--clients` must be integers, such as 1000,10000, found'
+        f' {",".join(sizes)}.'
+    )
   print(
       f'fedper, {given["clients_per_round"]} clients per round,'
       f' {given["rounds"]} rounds, evaluations of {given["eval_clients"]}'
@@ -59,7 +65,7 @@ def run(given: dict[str, Any]) -> None:
       'of it waiting for data', 'CPU s / round', 's / evaluation',
       'CPU s / evaluation',
   )
-  for number in map(int, sizes.split(',')):
+  for number in map(int, sizes):
     with tempfile.TemporaryDirectory() as folder:
       path = os.path.join(folder, 'population.sqlite')
       write(path, number)

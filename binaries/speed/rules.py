@@ -16,7 +16,8 @@ def run(given: dict[str, Any]) -> None:
   """Runs `binaries.benchmark_rules`, see `flags.Program`."""
   with flags.usage_errors():
     parsed = {
-        text: robust.parse(text) for text in given['rules'].split(',')
+        text: robust.parse(text)
+        for text in map(str.strip, given['rules'].split(','))
     }
   x = np.random.default_rng(0).standard_normal(
       (given['clients'], given['parameters']), np.float32

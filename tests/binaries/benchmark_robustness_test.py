@@ -111,3 +111,35 @@ def test_a_table_that_fails_ends_it(tmp_path, monkeypatch, capsys):
   monkeypatch.setattr(robustness, 'main', lambda argv: 2)
   assert _benchmark(tmp_path, '--parts=control') == 1
   assert 'The table control ended with exit code 2' in capsys.readouterr().err
+
+
+def _broken(_):
+  raise RuntimeError('A fault.')
+
+
+def test_a_table_that_breaks_leaves_the_others_alone(
+    tmp_path, handed, monkeypatch, capsys
+):
+  whole = robustness.main
+  monkeypatch.setattr(
+      robustness, 'main',
+      lambda argv: (_broken if 'control' in str(argv) else whole)(argv)
+  )
+  assert _benchmark(
+      tmp_path, '--parts=control,overpersonalized'
+  ) == 1
+  assert len(handed) == 2  # The number of workers, and the other table.
+  assert capsys.readouterr().err.endswith(
+      'The table control ended with exit code 1.\n'
+  )
+
+
+def test_ctrl_c_in_a_table_ends_all(tmp_path, handed, monkeypatch):
+  called = []
+  monkeypatch.setattr(
+      robustness, 'main', lambda argv: called.append(argv) or 130
+  )
+  assert _benchmark(
+      tmp_path, '--parts=overpersonalized,control'
+  ) == 130
+  assert len(called) == len(handed) == 1

@@ -260,7 +260,7 @@ def _parsed(kind: Any, value: Any, where: str) -> Any:
     return tuple(_parsed(arguments[0], item, where) for item in items)
   text = _text(value, where)
   if kind in (int, float):
-    if not re.fullmatch(r'[0-9.]+', text):
+    if not re.fullmatch(r'\d+' if kind is int else r'\d*\.?\d+', text):
       raise ValueError(f'{where} must be a number, found {text!r}.')
     return kind(text)
   choices = ('true', 'false') if kind is bool else arguments

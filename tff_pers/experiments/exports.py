@@ -76,6 +76,8 @@ def positions(asked: Request, experiment: Any) -> list[int]:
   Raises:
     flags.UsageError: If a client does not train.
   """
+  if not asked.kind:
+    return []
   names = [str(n) for n in experiment.names(experiment.clients)]
   kind = 'numbers' if experiment.task.client_names is None else 'names'
   return asked.positions(names, f'{kind} of clients that train')

@@ -44,6 +44,9 @@ from tff_pers.simulation import asynchrony
 from tff_pers.simulation import asynchrony_delays
 
 
+INTERRUPTED = 130  # The exit code after Ctrl-C, as in shells.
+
+
 class UsageError(ValueError):
   """Bad flags or data: one sentence, exit code 2, nothing is written."""
 
@@ -505,7 +508,7 @@ def help_text(
       name for name in tasks.names()
       if any(word == f'--task={name}' for word in argv)
   ]
-  lines = [summary.strip(), '']
+  lines = [(summary or '').strip(), '']
   takes_methods = not table.keys().isdisjoint(('algo', 'algos'))
   if takes_methods:
     lines += [*methods_and_tasks.help_lines(), '']
@@ -608,6 +611,7 @@ def run(
   except (OSError, tf.errors.OpError) as error:
     code, text = 1, outside_cause(error)
   except KeyboardInterrupt:
-    code, text = 130, 'Interrupted. Tip: rerun the same command to resume.'
+    code = INTERRUPTED
+    text = 'Interrupted. Tip: rerun the same command to resume.'
   print(f'{name}: {text}', file=sys.stderr)
   return code

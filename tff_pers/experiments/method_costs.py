@@ -42,7 +42,8 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 
 def _write_cost(given, table, folder: str) -> int:
   """Writes and prints what the methods cost."""
-  variants = _variants(given)
+  is_asked = 'algo' in given or given.get('algos', ALL) != ALL
+  variants = _variants(given) if is_asked else methods.names()
   chosen = [experiment_lib.of_variant(v, given, table) for v in variants]
   experiment_lib.check_owners(
       given, table, [method.name for method, _ in chosen], ''
@@ -60,7 +61,7 @@ def _write_cost(given, table, folder: str) -> int:
           of_layers += cost.layer_rows(variant, process, task)
         rows += own
     except flags.UsageError as error:
-      if variants == methods.names():
+      if not is_asked:
         print(f'{variant} is left out. {error}')
         continue
       raise
@@ -71,11 +72,10 @@ def _write_cost(given, table, folder: str) -> int:
 
 
 def _variants(given: Mapping[str, Any]) -> list[str]:
-  """Returns the variants to report."""
+  """Returns the variants that were asked for."""
   if 'algo' in given and 'algos' in given:
     raise flags.UsageError('Only one of `--algo` and `--algos` may be given.')
-  asked = given.get('algo', given.get('algos', ALL))
-  return methods.names() if asked == ALL else sweep_lib.parse_variants(asked)
+  return sweep_lib.parse_variants(given.get('algo', given.get('algos')))
 
 
 def _task(given: Mapping[str, Any], clients: int):

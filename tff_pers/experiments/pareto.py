@@ -16,7 +16,7 @@ _POINT = ('gamma', 'num_steps', 'alpha', 'family')
 _SPECTRUM = ('mu', 'L')
 _RUN = ('rounds', 'distance')
 _RECOMMEND = ('recommend', 'accuracy', *_RUN)
-# With those that make a task.
+# Beside those of tasks.
 FLAGS = (
     flags.own_flag('mu', 1.0, 'Smallest eigenvalue of clients.', above=0.0),
     flags.own_flag('L', 10.0, 'Largest eigenvalue of clients.', above=0.0),

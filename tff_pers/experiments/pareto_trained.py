@@ -57,7 +57,7 @@ def run(
   """Trains the runs of a figure and draws it, see `flags.Program`.
 
   Args:
-    given: Values of the flags that were given, `output_dir` among them.
+    given: Values of the flags that were given.
     table: All flags of `compare`.
     number: 12 or 13.
 
@@ -69,6 +69,7 @@ def run(
         f'`--algos` must be left out with --figure={number}, which has its own,'
         f" found {given['algos']}."
     )
+  given = {**given, 'output_dir': flags.output_dir(given, 'pareto')}
   # The clients of the paper have equal weights.
   sweep.compare(
       {'client_weighting': 'uniform', **given, 'algos': algos(number)}, table

@@ -1,6 +1,5 @@
 """Prepares a program before it imports TensorFlow."""
 
-import argparse
 import gc
 import os
 import runpy
@@ -52,12 +51,14 @@ def take(argv: Sequence[str], name: str) -> tuple[str, list[str]]:
     argv: Words of a command line, not parsed yet.
     name: The flag; its last value counts, '' if it is not given.
   """
-  parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-  parser.add_argument(
-      f'-{name}', f'--{name}', dest='value', nargs='?', const='', default=''
-  )
-  found, rest = parser.parse_known_args(argv)
-  return found.value, rest
+  found, rest, words = '', [], iter(argv)
+  for word in words:
+    flag, equals, value = word.lstrip('-').partition('=')
+    if word.startswith('-') and flag == name:
+      found = value if equals else next(words, '')
+    else:
+      rest.append(word)
+  return found, rest
 
 
 def _plugins(argv: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ Finished runs are not repeated, interrupted ones are resumed, and a diverged run
 is None. Programs build a `Sweep` from their flags.
 """
 
+import functools
 import itertools
 import os
 import re
@@ -59,14 +60,19 @@ class Sweep:
     """
     self.program, self.given, self.folder = program, given, folder
     self._lock: Optional[folders.FolderLock] = None
+
+  def __getstate__(self):
+    # Child processes make their own table of flags, and do not get the lock.
+    own = {**vars(self), '_lock': None}
+    own.pop('_table', None)
+    return own
+
+  @functools.cached_property
+  def _table(self) -> dict[str, flags.Flag]:
     # This may be a child process, which has not read the command line.
     with flags.usage_errors():
-      plugins.import_named(given.get('import', ''))
-    self._table = flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
-
-  def __reduce__(self):
-    # Child processes make their own table of flags, and do not get the lock.
-    return Sweep, (self.program, self.given, self.folder)
+      plugins.import_named(self.given.get('import', ''))
+    return flags.all_flags(flags.own_flag('algo', '', 'Variant.'))
 
   def __enter__(self):
     with flags.usage_errors():
@@ -109,14 +115,14 @@ class Sweep:
 
   def compare(
       self, points: Iterable[Point], processes: int,
-      targets: Sequence[float] = (),
+      targets: Optional[Sequence[float]] = None,
   ) -> tuple[comparison.Runs, str]:
     """Runs all points, and writes their tables and plots.
 
     Args:
       points: Points in the order in which they are begun.
       processes: Number of parallel runs, see `worker_pool.number`.
-      targets: See `timing.write`.
+      targets: See `timing.write`; None: no table of times.
 
     Returns:
       The run of each point, see `run`, and the tables in Markdown.
@@ -128,7 +134,9 @@ class Sweep:
           points, processes=processes, draw=plots.plot_compared_run
       )
       text = write(self.folder, runs)
-      return runs, text + timing.write(self.folder, runs, targets)
+      if targets is not None:
+        text += timing.write(self.folder, runs, targets)
+      return runs, text
 
   def run_all(
       self, points: Iterable[Point], *, processes: int = 1,

@@ -59,8 +59,9 @@ class VariantSearch:
         experiment.hyperparameters, sweep.asked(variant)
     )
 
-  def __reduce__(self):
-    return VariantSearch, (self._sweep, self._seeds, self._variant)
+  def __getstate__(self):
+    # Child processes open the study by themselves.
+    return {k: v for k, v in vars(self).items() if k != 'study'}
 
   @functools.cached_property
   def study(self) -> studies.Study:
@@ -200,13 +201,14 @@ def write(
   trials = {name: search.study.trials() for name, search in searches.items()}
   columns, rows = trials_lib.table(trials)
   results.write_csv(os.path.join(top, 'trials.csv'), columns, rows)
-  metric = next(iter(searches.values())).metric
-  trials_lib.plot_history(trials, metric, top)
   best = {
       name: None if trial is None else searches[name].entry(trial)
       for name, trial in ((name, chosen.get(name)) for name in searches)
   }
   resume_flags.write(os.path.join(top, folder_data.BEST), best)
+  # Last: what is written does not wait for a plot.
+  metric = next(iter(searches.values())).metric
+  trials_lib.plot_history(trials, metric, top)
   return trials, best
 
 

@@ -168,8 +168,8 @@ def _asked(monkeypatch):
   the more steps the worse, and the more models the better.
   """
   asked = []
-  def run(self, variant, seed, draw=None):
-    del self, draw
+  def run(self, variant, seed, draw=None, title=''):
+    del self, draw, title
     asked.append((variant, seed))
     algo, options = brackets.parse(variant)
     number = lambda name: float(options.get(name, 1))

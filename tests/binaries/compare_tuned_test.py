@@ -169,7 +169,8 @@ def _asked(monkeypatch):
   """
   asked = []
   def run(self, variant, seed, draw=None, title=''):
-    del self, draw, title
+    del self, draw
+    print(title)
     asked.append((variant, seed))
     algo, options = brackets.parse(variant)
     number = lambda name: float(options.get(name, 1))

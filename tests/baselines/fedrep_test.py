@@ -61,6 +61,15 @@ def test_the_representation_is_orthonormal_and_spans_what_was_averaged(shape):
   )
 
 
+def test_columns_become_orthonormal_and_span_what_they_spanned():
+  theta = np.random.default_rng(0).normal(size=[_D, _K])
+  [found] = fedrep.orthonormalize((tf.constant(theta),))
+  np.testing.assert_allclose(found.numpy().T @ found, np.eye(_K), atol=1e-12)
+  np.testing.assert_allclose(
+      found.numpy() @ found.numpy().T, theta @ np.linalg.pinv(theta), atol=1e-10
+  )
+
+
 def test_an_orthonormal_representation_stays_as_it_is():
   theta = np.linalg.qr(np.random.default_rng(0).normal(size=[_D, _K]))[0]
   rounds.assert_close(fedrep.orthonormalize((tf.constant(theta),)), (theta,))

@@ -9,8 +9,10 @@ import tensorflow as tf
 from baselines import fedavg
 from tests.algorithms.perm import perm_runs
 from tests.algorithms.perm import visits
+from tests.baselines import rounds
 from tff_pers import attacks
 from tff_pers.algorithms.perm import perm
+from tff_pers.algorithms.perm import perm_client
 from tff_pers.algorithms.perm import perm_devices
 from tff_pers.algorithms.perm import setting as setting_lib
 from tff_pers.data import client_data
@@ -147,9 +149,9 @@ def test_rounds_in_which_w_and_the_mixing_weights_move(values, moves, measures):
       perm_devices.Devices(_PROBLEM.model),
       perm.PermHyperparameters(**values), _N,
   )
-  rounds = [tf.constant(t) for t in range(12)]
-  assert [int(t) for t in rounds if setting.moves_w(t)] == list(moves)
-  assert [int(t) for t in rounds if setting.measures(t)] == list(measures)
+  times = [tf.constant(t) for t in range(12)]
+  assert [int(t) for t in times if setting.moves_w(t)] == list(moves)
+  assert [int(t) for t in times if setting.measures(t)] == list(measures)
 
 
 def test_one_trip_visits_with_the_weights_of_the_round_before():
@@ -309,22 +311,20 @@ def test_steps_that_overflow_are_dropped_though_their_loss_is_finite():
 
 
 def test_a_decay_that_overflows_is_dropped_though_the_gradient_is_finite():
-  process = perm.build_perm(
-      _PROBLEM.model, _N,
+  client = perm_client.Client(
+      perm_devices.Devices(_PROBLEM.model),
       perm.PermHyperparameters(
           local_steps=1, batch_size=0, weight_decay=1e308, warmup_rounds=3,
           warmup='gradient',
-      ),
+      ), _N,
   )
-  state = process.initialize_seeded(0)
-  state['weights'] = tuple(w + 10 for w in state['weights'])
-  output = process.next(state, [()] * _N, _PROBLEM.clients())
-  np.testing.assert_array_equal(
-      output['metrics']['non_finite'], list(range(_N))
+  weights = tuple(w + 10 for w in _PROBLEM.model.initial_weights(0))
+  found = client.global_line(
+      rounds.message(weights), tf.constant(False),
+      rounds.tensors(_PROBLEM.clients()[1]),
   )
-  np.testing.assert_array_equal(
-      output['state']['weights'][0], state['weights'][0]
-  )
+  assert not found['report']['finite'] and found['weight'] == 0
+  np.testing.assert_array_equal(found['update'][0], np.zeros(_DIM))
 
 
 @pytest.mark.parametrize('values, message', [

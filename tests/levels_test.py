@@ -54,6 +54,16 @@ def test_what_was_not_measured_keeps_its_line():
   assert levels.unmeasured(before + kept, SECONDS) == kept
 
 
+def test_all_methods_have_their_recorded_values_in_make_test():
+  """A case that was slow before its test was one to stay would be left out."""
+  name = 'tests/contracts/methods_test.py::test_rounds_give_the_recorded_values'
+  line = f'slow 0.5 {name}[perm]'
+  assert levels.unmeasured([line], {name + '[fedavg]': 0.3}) == []
+  assert 'slow' not in {
+      level for test, level in levels.read().items() if test.startswith(name)
+  }
+
+
 def test_the_list_names_tests_that_are_there():
   defined = {}
   for name in levels.read():

@@ -38,7 +38,7 @@ main = flags.Program(
         'Rules: mean, or one of --<algo>_aggregator, also inside'
         ' bucketing(NAME) or nnm(NAME).',
     ),
-    flags.own_flag(
+    lambda: flags.own_flag(
         'attacks', 'none,sign_flip,ipm,alie,noise,mimic',
         f'Attacks: {", ".join(attacks.names())}; brackets set options.',
     ),

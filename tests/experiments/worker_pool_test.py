@@ -1,9 +1,12 @@
 """Workers are copies of a process that has imported everything, where it may be."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
+
+import psutil
 
 from tff_pers.experiments import worker_pool
 
@@ -63,3 +66,27 @@ def test_not_where_a_gpu_is(monkeypatch):
         worker_pool.tf.config, 'list_physical_devices', lambda kind, g=gpus: g
     )
     assert worker_pool._can_fork() == (not gpus)  # pylint: disable=protected-access
+
+
+def test_ctrl_c_ends_the_workers():
+  program = subprocess.Popen(
+      [sys.executable, '-c', 'import time\n'
+       'from tff_pers.experiments import worker_pool\n'
+       'with worker_pool.WorkerPool(2) as pool:\n'
+       '  print("begun", flush=True)\n'
+       '  pool.map(time.sleep, [(600,)] * 3)\n'],
+      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+      # Where these tests run in the background of a shell, it is ignored.
+      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+  )
+  try:
+    assert program.stdout.readline() == b'begun\n'
+    workers = psutil.Process(program.pid).children()
+    assert len(workers) == 2
+    program.send_signal(signal.SIGINT)
+    assert program.wait(30) != 0
+  finally:
+    program.kill()
+    program.communicate()
+  _, alive = psutil.wait_procs(workers, timeout=30)
+  assert not alive

@@ -12,10 +12,11 @@ import gc
 import os
 import re
 import shlex
+import shutil
 import sys
 import textwrap
 from typing import (
-    Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence,
+    Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union,
 )
 
 from absl import flags as absl_flags
@@ -444,6 +445,8 @@ def outside_cause(error: Exception) -> str:
   of_tensorflow = re.search(r'(/[^}]+); (.+?)( \[Op:.*)?$', str(error))
   if isinstance(error, tf.errors.OpError) and of_tensorflow:
     place, reason = of_tensorflow.group(1, 2)
+  if isinstance(error, shutil.Error) and error.args[0]:  # Of many files.
+    _, place, reason = error.args[0][0]
   if reason:
     text = (
         'Files must stay readable and writable until a program ends, found'
@@ -550,10 +553,11 @@ class Program:
 
   def __init__(
       self, name: str, summary: str, body: Callable[..., Optional[int]],
-      *own: tuple[str, Flag], without: Optional[Sequence[str]] = None,
+      *own: Union[tuple[str, Flag], Callable[[], tuple[str, Flag]]],
+      without: Optional[Sequence[str]] = None,
       fills: Optional[Sequence[str]] = None,
   ):
-    """Keeps what the program is made of.
+    """Keeps what the program is made of, also as `own`.
 
     Args:
       name: Its name.
@@ -561,21 +565,26 @@ class Program:
       body: `(values of the given flags, all flags) -> exit code`, None for 0;
         raises UsageError if flags conflict or cannot be carried out. Without
         the second argument if the program has only flags of its own.
-      *own: Its own flags, see `own_flag`.
+      *own: Its own flags, see `own_flag`; or functions that return one, if it
+        depends on what plug-ins add.
       without: Shared flags that it lacks; None: it has only flags of its own.
       fills: Own flags whose defaults count as given; None: all.
     """
     self._name, self._summary, self._body = name, summary, body
-    self.own, self._without = own, without
-    self._fills = [flag for flag, _ in own] if fills is None else fills
+    self.own, self._without, self._fills = own, without, fills
 
   def flag_table(self) -> dict[str, Flag]:
     """Returns all flags by name."""
+    own = self._own_flags()
     if self._without is None:
-      return dict(self.own)
-    return all_flags(*self.own, without=self._without)
+      return own
+    return all_flags(*own.items(), without=self._without)
+
+  def _own_flags(self) -> dict[str, Flag]:
+    return dict(flag() if callable(flag) else flag for flag in self.own)
 
   def __call__(self, argv: Sequence[str]) -> int:
+    """Runs the program on `argv`; returns its exit code."""
     return run(self._name, self._main, argv)
 
   def _main(self, argv: Sequence[str]) -> int:
@@ -583,7 +592,8 @@ class Program:
     if wants_help(argv):
       print(help_text(self._summary, table, argv))
       return 0
-    given = {name: table[name].spec.default for name in self._fills}
+    fills = self._own_flags() if self._fills is None else self._fills
+    given = {name: table[name].spec.default for name in fills}
     given.update(parse(argv, table))
     if self._without is None:
       return self._body(given) or 0

@@ -54,8 +54,8 @@ def test_what_was_not_measured_keeps_its_line():
   assert levels.unmeasured(before + kept, SECONDS) == kept
 
 
-def test_all_methods_have_their_recorded_values_in_make_test():
-  """A case that was slow before its test was one to stay would be left out."""
+def test_no_method_lacks_its_recorded_values_because_it_once_was_slow():
+  """In `make test`; those in `contracts.alike` share their code with others."""
   name = 'tests/contracts/methods_test.py::test_rounds_give_the_recorded_values'
   line = f'slow 0.5 {name}[perm]'
   assert levels.unmeasured([line], {name + '[fedavg]': 0.3}) == []

@@ -161,19 +161,14 @@ def unmeasured(before: list, seconds: dict) -> list:
   """Returns the lines of tests, or of single cases, that were not measured."""
   measured = {name.partition('[')[0] for name in seconds}
 
-  def is_measured(name):
-    return name in seconds or '[' not in name and name in measured
+  def is_stale(name):
+    test, bracket, _ = name.partition('[')
+    # Cases of a test that stays in `make test` are not slow, measured or not.
+    if bracket:
+      return name in seconds or test in _ONE_TEST
+    return name in measured
 
-  # Cases of a test that stays in `make test` are not slow, measured or not.
-  before = [
-      line for line in before
-      if line.split(maxsplit=2)[2].partition('[')[0] not in _ONE_TEST
-      or '[' not in line
-  ]
-
-  return [
-      line for line in before if not is_measured(line.split(maxsplit=2)[2])
-  ]
+  return [line for line in before if not is_stale(line.split(maxsplit=2)[2])]
 
 
 def main() -> None:

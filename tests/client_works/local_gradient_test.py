@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from tff_pers.client_works import local_gradient
@@ -107,6 +108,23 @@ def test_one_example_has_a_gradient_and_no_variance():
   )
   assert found.num_rows == 1 and found.variance == 0
   assert np.any(found.gradient[0] != 0)
+
+
+@pytest.mark.parametrize('num_examples', [2, 3])
+def test_variance_is_that_of_two_halves(num_examples):
+  """||g_A - g_B||^2 / (1/n_A + 1/n_B); A has two of three rows, any two."""
+  model, data = _model(), _client(num_examples)
+  weights = model.init(_SEED)
+  x, y = (data['examples'][name] for name in 'xy')
+  # From zero weights every probability is one half.
+  of_rows = (0.5 - y)[:, None] * np.column_stack([x, np.ones(len(x))])
+  expected = []
+  for alone in range(num_examples):
+    others = np.delete(of_rows, alone, axis=0)
+    apart = np.sum((others.mean(0) - of_rows[alone]) ** 2)
+    expected.append(apart / (1 + 1 / len(others)))
+  found = local_gradient.compute(model, weights, data, seed=_SEED)
+  assert np.isclose(found.variance, expected, rtol=1e-9).any()
 
 
 def test_no_example_has_no_gradient():

@@ -96,6 +96,16 @@ def test_of_two_places_there_are_two_clusters_and_the_others_are_empty():
   assert np.isfinite(apart).any(axis=1).sum() == 2
 
 
+def test_the_few_that_cost_are_drawn_among_many():
+  """Sixty vectors, and sixteen candidates: who costs nothing is none."""
+  vectors, groups = np.zeros([60, 2]), np.zeros(60, int)
+  for group, client in enumerate((40, 50), 1):
+    vectors[client, group - 1] = 8.0
+    groups[client] = group
+  start = np.where(groups, -1, 0)
+  assert _is_same(_assign(vectors, np.ones(60), start, 3)[0], groups)
+
+
 def test_equal_vectors_are_one_cluster():
   found, apart = _assign(np.zeros([3, 2]), [1, 1, 1], [-1] * 3, 2)
   np.testing.assert_array_equal(found, 0)

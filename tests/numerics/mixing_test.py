@@ -240,3 +240,14 @@ def test_entropy_of_uniform_and_one_hot(rows, expected):
   np.testing.assert_allclose(
       mixing.entropy(tf.constant(rows)), expected, atol=1e-12
   )
+
+
+@pytest.mark.parametrize('length', [0.2, 3.0])
+def test_nearest_combination_of_orthogonal_points_is_a_projection(length):
+  target = np.array([0.9, 0.4, -0.7])
+  found = simplex.nearest_combination(
+      tf.constant(length * np.eye(3)), tf.constant(length * target),
+      tf.constant(np.full(3, 1 / 3)),
+  )
+  # (0.9, 0.4) less 0.15 each sum to 1, and -0.7 is out.
+  np.testing.assert_allclose(found, [0.75, 0.25, 0.0], atol=1e-9)

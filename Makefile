@@ -3,7 +3,7 @@ PYTHON_VENV = .venv/bin/python
 OUT ?= runs/digits
 TEXT_TESTS = tests/annotations_test.py tests/docstrings_test.py tests/imports_test.py tests/language_test.py tests/ledger_test.py tests/levels_test.py tests/mutants/mutants_test.py
 
-.PHONY: help setup train test test-quick test-all test-mutants ci-long lint types audit docs site lock gpu-check bazel-test clean
+.PHONY: help setup train test test-quick test-all test-mutants ci-long lint types audit docs tables site lock gpu-check bazel-test clean
 
 help:
 	@echo 'make setup       make or update .venv from requirements.lock (PYTHON=python3.10 picks the Python)'
@@ -23,6 +23,7 @@ help:
 	@echo 'make gpu-check   on a machine with a GPU: is it right there, does it repeat its bits, how quick is it (ARGS adds flags)'
 	@echo 'make audit       known advisories for what requirements.lock pins (needs the package index itself)'
 	@echo 'make docs        make docs/ledger.md and the end of docs/tasks.md anew, and measure docs/conformance.md'
+	@echo 'make tables      write the tables of pages that are made from results/ anew'
 	@echo 'make site        the documentation as a site, build/site/index.html; executes the tutorials'
 	@echo 'make lock        make requirements.lock anew from requirements.in (needs uv)'
 	@echo 'make clean       remove caches and build outputs; .venv and runs/ stay'
@@ -78,6 +79,9 @@ docs: setup
 	mv docs/tasks.new docs/tasks.md
 	$(PYTHON_VENV) -m tests.ledger_page
 	$(PYTHON_VENV) -m tests.conformance_page
+
+tables: setup
+	$(PYTHON_VENV) -m tests.result_tables
 
 site: setup
 	$(PYTHON_VENV) -m pip install -q -c requirements.lock -r requirements-docs.txt

@@ -1,0 +1,304 @@
+"""Keeps runs that pages quote in results/, and makes the tables of pages.
+
+    python -m tests.result_tables relatives/iid FOLDER [--commit=COMMIT]
+
+takes the runs of a finished comparison (`compare`, `compare_tuned` or a part of
+a `benchmark`) from its folder to results/relatives/iid.csv: a row for each
+variant and seed, which replaces the row of before; other rows stay. COMMIT is
+where the runs were made, HEAD by default.
+
+    python -m tests.result_tables
+
+or `make tables`, and the command above as well, writes the tables of README and
+docs again: what stands there between <!-- table: relatives/iid --> and
+<!-- /table -->. A row is stale where its flags are refused today, or where
+tests/contracts/golden.json has other values of its method than at its commit;
+the table marks it.
+"""
+
+import argparse
+import functools
+import hashlib
+import json
+import math
+import pathlib
+import re
+import shlex
+import subprocess
+from typing import Any, Mapping, Optional, Sequence
+
+from tff_pers.core import files
+from tff_pers.data import brackets
+from tff_pers.evaluation import comparison
+from tff_pers.evaluation import results
+from tff_pers.evaluation import tuning
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+RESULTS = ROOT / 'results'
+GOLDEN = 'tests/contracts/golden.json'
+PAGES = (ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md')))
+BLOCK = re.compile(r'(<!-- table: (\S+) -->\n).*?(<!-- /table -->)', re.DOTALL)
+# `variant` is a name of --algos. `algo` has in its brackets what was chosen, too:
+# with `flags` and `seed` it is the command of the run. Bytes are those of a client
+# and round. `golden` is the hash of its method's recorded values.
+COLUMNS = (
+    'variant', 'algo', 'flags', 'seed', 'rounds', 'accuracy',
+    'accuracy_worst_decile', 'loss', 'bytes_down', 'bytes_up', 'at_border',
+    'commit', 'golden',
+)
+_NUMBERS = COLUMNS[3:10]
+
+
+def golden_hashes(text: str) -> dict[str, str]:
+  """Returns a short hash of each method's values in a text of golden.json."""
+  return {
+      name: hashlib.sha256(
+          json.dumps(values, sort_keys=True).encode()
+      ).hexdigest()[:8]
+      for name, values in json.loads(text).items()
+  }
+
+
+def read(name: str) -> list[dict[str, str]]:
+  """Returns the rows of a file such as relatives/iid; empty without it.
+
+  Raises:
+    damaged.DamagedError: If a column is missing, or a number is none.
+  """
+  return results.read_rows(str(RESULTS), f'{name}.csv', COLUMNS, _NUMBERS)
+
+
+def add(name: str, folder: str, commit: str = 'HEAD') -> None:
+  """Writes the runs of a comparison in `folder` to the file of a name.
+
+  Raises:
+    ValueError: See `rows_of`.
+  """
+  made_at = _git('rev-parse', '--short=8', commit).strip()
+  golden = golden_hashes(_git('show', f'{commit}:{GOLDEN}'))
+  rows = {
+      (row['variant'], row['seed']): row
+      for row in [*read(name), *rows_of(folder, made_at, golden)]
+  }
+  path = RESULTS / f'{name}.csv'
+  path.parent.mkdir(parents=True, exist_ok=True)
+  results.write_csv(str(path), COLUMNS, rows.values())
+
+
+def _git(*words: str) -> str:
+  return subprocess.run(
+      ['git', *words], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
+  ).stdout
+
+
+def rows_of(
+    folder: str, commit: str, golden: Mapping[str, str]
+) -> list[dict[str, Any]]:
+  """Returns the rows of the comparison in `folder`.
+
+  Args:
+    folder: The folder.
+    commit: Where its runs were made.
+    golden: `golden_hashes` there.
+
+  Raises:
+    ValueError: If it is not finished, or the run of a row is not there.
+  """
+  summary = {r['algo']: r for r in results.read_rows(folder, 'summary.csv')}
+  if not summary:
+    raise ValueError(f'The folder must hold a summary.csv, found {folder}.')
+  runs = {}
+  for path in results.find_runs(folder):
+    config = results.read_config(path)
+    key = _parsed(config['variant']), str(config['flags']['seed'])
+    runs[key] = path
+  rows = []
+  for measured in results.read_rows(folder, 'runs.csv'):
+    variant, seed = measured['algo'], measured['seed']
+    path = runs.get((_chosen(summary[variant]), seed))
+    if path is None:
+      raise ValueError(
+          f'The folder must hold a run of {variant} with seed {seed}, found'
+          ' none (all values of its grid may have diverged).'
+      )
+    run = results.read_run(path)
+    last = {name: column[-1] for name, column in run.metrics.items()}
+    numbers = {**last, **measured}
+    rows.append(dict(
+        variant=variant, algo=run.variant, flags=_flags(run.config), seed=seed,
+        rounds=int(last['round']),
+        at_border=summary[variant].get('at_border', ''), commit=commit,
+        golden=golden.get(brackets.parse(variant)[0], ''),
+        # An empty cell is what the task lacks. Four digits are shown.
+        **{name: numbers[name] and float(f'{float(numbers[name]):.6g}')
+           for name in _NUMBERS[2:]},
+    ))
+  return rows
+
+
+def _parsed(variant: str) -> tuple[str, frozenset[tuple[str, str]]]:
+  name, options = brackets.parse(variant)
+  return name, frozenset(options.items())
+
+
+def _chosen(row: Mapping[str, str]) -> tuple[str, frozenset[tuple[str, str]]]:
+  """Returns the `_parsed` variant of a row of summary.csv, with its choice."""
+  name, options = _parsed(row['algo'])
+  columns = list(row)
+  if 'at_border' in columns:  # Of compare_tuned; what was chosen stands before.
+    chosen = {key: row[key] for key in columns[1:columns.index('at_border')]}
+    own = [word.partition('=') for word in chosen.pop('own', '').split()]
+    options |= {*chosen.items(), *((key, value) for key, _, value in own)}
+  return name, options
+
+
+def _flags(config: Mapping[str, Any]) -> str:
+  """Returns the flags of a run that are not in the brackets of its variant."""
+  algo, options = brackets.parse(config['variant'])
+  left_out = {'algo', 'seed', *options, *(f'{algo}_{name}' for name in options)}
+  return ' '.join(
+      # The data folder differs between machines.
+      f'--{name}={"DATA" if name == "data_dir" else shlex.quote(str(value))}'
+      for name, value in config['given'].items() if name not in left_out
+  )
+
+
+def table(name: str) -> str:
+  """Returns the table of a file in Markdown, and what it was made from.
+
+  A line is a variant: means over seeds, ± the standard deviation over seeds, of
+  accuracies, or of losses where there are none.
+
+  Args:
+    name: Such as relatives/iid.
+
+  Raises:
+    ValueError: If there are no rows.
+  """
+  rows = read(name)
+  if not rows:
+    raise ValueError(f'A table must have rows in results/, found {name}.')
+  groups: dict[Any, list[dict[str, str]]] = {}
+  for row in rows:
+    # No mean over runs of different flags.
+    key = row['variant'], row['algo'], row['flags']
+    groups.setdefault(key, []).append(row)
+  metric = 'accuracy' if any(row['accuracy'] for row in rows) else 'loss'
+  lines, notes = [], []
+  for own in groups.values():
+    variant = f'`{own[0]["variant"]}`'
+    reasons = dict.fromkeys(filter(None, map(stale, own)))
+    notes += [f'† Stale: {variant}, {reason}' for reason in reasons]
+    lines.append({
+        'method': variant + ' †' * bool(reasons),
+        'chosen': _choice(own[0]),
+        'seeds': len(own),
+        f'{metric}_mean': comparison.mean(_column(own, metric)),
+        f'{metric}_std': comparison.std(_column(own, metric)),
+        'worst decile': comparison.mean(_column(own, 'accuracy_worst_decile')),
+        'kB down': _kilobytes(own, 'bytes_down'),
+        'kB up': _kilobytes(own, 'bytes_up'),
+    })
+  shown = [
+      column for column in lines[0] if column.endswith('_std')
+      or any(line[column] not in ('', None) for line in lines)
+  ]
+  commits = ', '.join(dict.fromkeys(row['commit'] for row in rows))
+  return '\n\n'.join([
+      tuning.markdown(shown, lines),
+      f'(`results/{name}.csv`, commit {commits}; kB of a client and round.)',
+      *notes,
+  ])
+
+
+def _choice(row: Mapping[str, str]) -> str:
+  """Returns what validation data chose, '' if they chose nothing."""
+  before = brackets.parse(row['variant'])[1]
+  after = brackets.parse(row['algo'])[1]
+  return ', '.join(
+      f'{key}={value}' for key, value in after.items() if key not in before
+  ) + ' (border)' * (row['at_border'] == 'yes')
+
+
+def _column(
+    rows: Sequence[Mapping[str, str]], name: str
+) -> list[Optional[float]]:
+  return [float(row[name]) if row[name] else None for row in rows]
+
+
+def _kilobytes(rows: Sequence[Mapping[str, str]], name: str) -> str:
+  number = comparison.mean(_column(rows, name))
+  return '' if number is None or math.isnan(number) else f'{number / 1e3:.1f}'
+
+
+def stale(row: Mapping[str, str]) -> str:
+  """Returns why the command of a row may give something else today, or ''."""
+  method = brackets.parse(row['algo'])[0]
+  if _golden_today().get(method, '') != row['golden']:
+    return f'whose recorded values have changed since {row["commit"]}.'
+  reason = refusal(row['algo'], row['flags'])
+  return reason and f'whose flags are refused: {reason}'
+
+
+@functools.lru_cache(maxsize=None)
+def _golden_today() -> dict[str, str]:
+  return golden_hashes((ROOT / GOLDEN).read_text('utf-8'))
+
+
+@functools.lru_cache(maxsize=None)
+def refusal(algo: str, words: str) -> str:
+  """Returns the sentence with which programs refuse flags, or ''.
+
+  Args:
+    algo: The method with its options.
+    words: The other flags.
+  """
+  # pylint: disable=g-import-not-at-top
+  from tff_pers.data import tasks
+  from tff_pers.experiments import experiment
+  from tff_pers.experiments import flags
+  known = _all_flags()
+  try:
+    given = flags.parse(['', *shlex.split(words)], known)
+    method, _ = experiment.of_variant(algo, given, known)
+    with flags.usage_errors():
+      task = tasks.get(given.get('task', flags.DEFAULTS['task']))
+    experiment.check_owners(given, known, [method.name], task.name)
+  except flags.UsageError as error:
+    return str(error)
+  return ''
+
+
+@functools.lru_cache(maxsize=None)
+def _all_flags() -> dict[str, Any]:
+  from tff_pers.experiments import flags  # pylint: disable=g-import-not-at-top
+  return flags.all_flags()
+
+
+def rendered(text: str) -> str:
+  """Returns a page with the tables of today."""
+  return BLOCK.sub(lambda m: f'{m[1]}\n{table(m[2])}\n\n{m[3]}', text)
+
+
+def main() -> None:
+  """Runs the commands above."""
+  parser = argparse.ArgumentParser(
+      description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+  )
+  parser.add_argument('name', nargs='?')
+  parser.add_argument('folder', nargs='?')
+  parser.add_argument('--commit', default='HEAD')
+  typed = parser.parse_args()
+  if typed.name and not typed.folder:
+    parser.error('NAME must be followed by FOLDER.')
+  try:
+    if typed.name:
+      add(typed.name, typed.folder, typed.commit)
+    for page in PAGES:
+      files.write_text(str(page), rendered(page.read_text('utf-8')))
+  except ValueError as error:
+    parser.error(str(error))
+
+
+if __name__ == '__main__':
+  main()

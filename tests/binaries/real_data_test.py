@@ -186,13 +186,13 @@ def test_variants_that_differ_in_pre_training_alone_are_the_paper_s():
 def test_ablations_of_the_paper_are_variants_of_the_part(part):
   paper = _FLORAL.parts[part].published
   algos = brackets.split_list(_FLORAL.parts[part].flags['algos'])
-  assert {algo for algo in algos if paper.of(algo)} >= set(paper.accuracy)
+  assert {algo for algo in algos if paper.of(algo)} >= set(paper.values)
 
 
 def test_numbers_stand_beside_the_paper_s(tmp_path):
   (tmp_path / 'summary.csv').write_text(
-      'algo,accuracy_mean,pooled_accuracy_mean\n'
-      'fedavg,0.75,0.7\nperm,0.8,0.8\nlocal_only,,\n'
+      'algo,accuracy_mean,pooled_accuracy_mean,loss_mean\n'
+      'fedavg,0.75,0.7,0.3\nperm,0.8,0.8,0.2\nlocal_only,,,\n'
   )
   paper = benchmarks.Published(
       'P, Table 1', 'large', {'cpu': 'small', 'paper': ''},
@@ -207,6 +207,10 @@ def test_numbers_stand_beside_the_paper_s(tmp_path):
       'fedavg', '0.7500', '0.9000', 'reduced: small'
   ]
   assert 'equal' in benchmark_pages.beside(paper, 'paper', str(tmp_path))[1]
+  halved = paper._replace(measure='half_loss')
+  sentence, table = benchmark_pages.beside(halved, 'cpu', str(tmp_path))
+  assert sentence.endswith('clients of half the mean squared error.')
+  assert '0.1500' in table
   by_example = paper._replace(measure='examples')
   sentence, table = benchmark_pages.beside(by_example, 'cpu', str(tmp_path))
   assert sentence.endswith('Both are means over the test examples of all clients.')

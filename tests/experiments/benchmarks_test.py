@@ -53,7 +53,7 @@ parts:
       differs:
         cpu: small
         paper: ''
-      accuracy:
+      values:
         fedavg[momentum=0]: 0.5
       measure: examples
       pipeline: local_steps,pretrain_rounds
@@ -99,9 +99,9 @@ def test_texts_are_kept_as_they_are_typed(tmp_path):
     ('      rounds: 3', '      rounds: {A: b}',
      'some.yaml, parts, one, flags, rounds must be a text or a list'),
     ('momentum=0]: 0.5', 'momentum=0]: 50 %',
-     r"accuracy, fedavg\[momentum=0\] must be a number, found '50 %'"),
+     r"values, fedavg\[momentum=0\] must be a number, found '50 %'"),
     ('measure: examples', 'measure: writers',
-     "measure must be one of clients, examples, largest, found 'writers'"),
+     "measure must be one of clients, examples, largest, half_loss, found 'writers'"),
     ('- methods: fedavg', '- algos: fedavg',
      'method_options must have the key methods, found none'),
     ('title: A title', 'title: *no_anchor', 'some.yaml must be YAML, found:.*'

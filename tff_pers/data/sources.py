@@ -1,5 +1,6 @@
 """Dense client data from arrays, TFF's client data, and TFDS."""
 
+import os
 from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
@@ -8,6 +9,30 @@ import tensorflow as tf
 from tff_pers.data import client_data as cd
 from tff_pers.data import errors
 from tff_pers import tff
+
+
+def paths(task: str, data_dir: str, names: Sequence[str]) -> list[str]:
+  """Returns the paths of a task's files.
+
+  Args:
+    task: Name of the task.
+    data_dir: `--data_dir`: their folder, or one with a folder named `task`.
+    names: Names of the files, all of which are needed.
+
+  Raises:
+    errors.DataError: If a file is missing.
+  """
+  folder = os.path.join(data_dir, task)
+  if not os.path.isdir(folder):
+    folder = data_dir
+  found = [os.path.join(folder, name) for name in names]
+  for name, path in zip(names, found):
+    if not data_dir or not os.path.exists(path):
+      raise errors.DataError(
+          f'`data_dir` must be the folder of {", ".join(names)} for task'
+          f' {task}, found no {name} in {data_dir!r}.'
+      )
+  return found
 
 
 def from_arrays(parts: Sequence[tuple[Any, Any]]) -> list[Any]:

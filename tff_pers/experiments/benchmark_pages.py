@@ -127,7 +127,7 @@ def tiers_with_costs(folder: str) -> list[dict[str, Any]]:
 def beside(
     paper: benchmarks.Published, scale: str, folder: str
 ) -> list[str]:
-  """Returns our accuracies beside a paper's, and how settings differ.
+  """Returns our numbers beside a paper's, and how settings differ.
 
   Args:
     paper: The published results.
@@ -137,10 +137,10 @@ def beside(
   differs = paper.differs[scale]
   rows = [
       dict(
-          algo=algo, here=accuracy, published=paper.of(algo),
+          algo=algo, here=value, published=paper.of(algo),
           setting=f'reduced: {differs}' if differs else 'equal',
       )
-      for algo, accuracy in _measured(paper.measure, folder).items()
+      for algo, value in _measured(paper.measure, folder).items()
       if paper.of(algo) is not None
   ]
   if not rows:
@@ -158,16 +158,18 @@ def _tiers(folder: str) -> list[dict[str, Any]]:
 
 
 def _measured(measure: str, folder: str) -> dict[str, float]:
-  """Returns our accuracies by variant, for one of `benchmarks.MEASURES`."""
+  """Returns our values by variant, for one of `benchmarks.MEASURES`."""
   if measure == 'largest':
     found: dict[str, float] = {}
     for row in _tiers(folder):
       # The first tier is the largest.
       found.setdefault(row['algo'], row['accuracy'])
     return found
-  column = dict(clients='accuracy_mean', examples='pooled_accuracy_mean')
+  column, factor = dict(
+      clients=('accuracy_mean', 1.0), examples=('pooled_accuracy_mean', 1.0),
+      half_loss=('loss_mean', 0.5),
+  )[measure]
   return {
-      row['algo']: float(row[column[measure]])
-      for row in results.read_rows(folder, 'summary.csv')
-      if row[column[measure]]
+      row['algo']: factor * float(row[column])
+      for row in results.read_rows(folder, 'summary.csv') if row[column]
   }

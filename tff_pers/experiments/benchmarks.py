@@ -15,11 +15,12 @@ import yaml
 
 from tff_pers.data import brackets
 
-# Descriptions of what a paper's accuracies measure.
+# Descriptions of what a paper's numbers are.
 MEASURES = {
     'clients': 'means over clients',
     'examples': 'means over the test examples of all clients',
     'largest': 'accuracies of the largest model on common test data',
+    'half_loss': 'means over clients of half the mean squared error',
 }
 # Key of options that several methods share.
 _METHOD_OPTIONS = 'method_options'
@@ -36,9 +37,9 @@ class Published(NamedTuple):
     source: Paper and table.
     setting: The paper's setting.
     differs: How ours differs, by value of `--scale`; '': not at all.
-    accuracy: Test accuracy in [0, 1], by the variant that corresponds to the
-      paper's method.
-    measure: What the paper's accuracy measures: a key of `MEASURES`.
+    values: Test accuracy in [0, 1], or loss, by the variant that corresponds to
+      the paper's method.
+    measure: What the values are: a key of `MEASURES`.
     pipeline: Options of a variant that belong to the setting, not to the
       method.
   """
@@ -46,18 +47,18 @@ class Published(NamedTuple):
   source: str
   setting: str
   differs: Mapping[str, str]
-  accuracy: Mapping[str, float]
-  measure: Literal['clients', 'examples', 'largest'] = 'clients'
+  values: Mapping[str, float]
+  measure: Literal['clients', 'examples', 'largest', 'half_loss'] = 'clients'
   pipeline: tuple[str, ...] = ('pretrain_rounds',)
 
   def of(self, variant: str) -> Optional[float]:
-    """Returns the paper's accuracy of a variant, or None."""
+    """Returns the paper's value of a variant, or None."""
     name, options = brackets.parse(variant)
     for option in self.pipeline:
       options.pop(option, None)
-    for known, accuracy in self.accuracy.items():
+    for known, value in self.values.items():
       if brackets.parse(known) == (name, options):
-        return accuracy
+        return value
     return None
 
 

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests.data import silo_files
 from tff_pers.data import brackets
 from tff_pers.data import emnist
 from tff_pers.data import errors
@@ -24,8 +25,15 @@ _OWN_DATA = {
 }
 
 
+@pytest.fixture(name='silos', scope='module')
+def fixture_silos(tmp_path_factory):
+  folder = tmp_path_factory.mktemp('silos')
+  silo_files.heart(folder, counts=(20,) * 4)
+  return silo_files.school(folder, counts=(22,) * 51)
+
+
 @pytest.fixture(autouse=True)
-def _no_files(monkeypatch):
+def _no_files(monkeypatch, silos):
   def from_tfds(name, split):
     del split  # The same for both.
     rng = np.random.default_rng(0)
@@ -43,6 +51,10 @@ def _no_files(monkeypatch):
     del arguments  # The same for all.
     own = [text_files.Text('To be?', ('life',))] * 10
     return text_files.Corpus('file', {f'c{i:02}': own for i in range(51)})
+  paths = sources.paths
+  monkeypatch.setattr(
+      sources, 'paths', lambda task, data_dir, names: paths(task, silos, names)
+  )
   monkeypatch.setattr(sources, 'from_tfds', from_tfds)
   monkeypatch.setattr(emnist, 'read', read_emnist)
   monkeypatch.setattr(text_formats, 'plays', read_texts)
@@ -128,8 +140,8 @@ def test_clients_of_the_data_are_a_partition_of_few_tasks():
       name for name in _BUILT_IN
       if 'by_client' in tasks.get(name).declares.partitions
   ] == [
-      'cifar100', 'emnist', 'mnist', 'shakespeare', 'stackoverflow_nwp',
-      'stackoverflow_tags',
+      'cifar100', 'emnist', 'fed_heart', 'mnist', 'school', 'shakespeare',
+      'stackoverflow_nwp', 'stackoverflow_tags',
   ]
 
 

@@ -10,9 +10,9 @@ from tff_pers.data import tasks
 def test_known_names():
   assert tasks.names() == [
       'cifar10', 'cifar100', 'csv', 'digits', 'emnist', 'fashion_mnist',
-      'floral_label_shift', 'floral_linear', 'floral_mlp', 'gaussian_modes',
+      'fed_heart', 'floral_label_shift', 'floral_linear', 'floral_mlp', 'gaussian_modes',
       'images', 'leaf', 'low_rank_regression', 'mnist', 'npz', 'overpersonalized',
-      'overpersonalized_control', 'parquet', 'shakespeare', 'stackoverflow_nwp',
+      'overpersonalized_control', 'parquet', 'school', 'shakespeare', 'stackoverflow_nwp',
       'stackoverflow_tags', 'synthetic_groups', 'tfrecord',
   ]
   for name in tasks.names():

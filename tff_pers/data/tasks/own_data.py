@@ -167,11 +167,7 @@ def _build(
     table: tables.Table,
 ):
   """Builds any of the tasks, whose clients are those of the file, sorted."""
-  if request.partition not in ('', _ARRAYS.partition):
-    raise ValueError(
-        f'`partition` must be by_client for task {name}, found'
-        f' {request.partition!r}.'
-    )
+  registry.refuse_partition(name, request)
   if table.is_test is not None and request.train_fraction:
     raise ValueError(
         f'`train_fraction` must not be given because {table.path} has its own'

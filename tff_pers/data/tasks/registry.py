@@ -236,3 +236,12 @@ def refuse(task: str, request: TaskRequest, *fields: str) -> None:
           f'`{name}` must not be given for task {task}, found'
           f' {value!r}.'
       )
+
+
+def refuse_partition(task: str, request: TaskRequest) -> None:
+  """Raises a ValueError if another partition than `by_client` is asked for."""
+  if request.partition not in ('', 'by_client'):
+    raise ValueError(
+        f'`partition` must be by_client for task {task}, found'
+        f' {request.partition!r}.'
+    )

@@ -4,7 +4,6 @@ from typing import Callable, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from tff_pers.data import brackets
 from tff_pers.data import errors
 from tff_pers.data import holdout
 from tff_pers.data import partition as partition_lib
@@ -67,7 +66,7 @@ def choose(
     errors.DataError: If no client remains, or fewer than requested.
     ValueError: If a partition other than by_client is requested.
   """
-  _check_partition(request, rules.task)
+  registry.refuse_partition(rules.task, request)
   clients = _split(corpus, request, is_text)
   first_ones = lambda client: client._replace(
       train=client.train[:rules.max_train]
@@ -115,14 +114,6 @@ def training(
       client.train[row] for index, client in enumerate(clients)
       if index not in held_out for row in kept[index]
   ]
-
-
-def _check_partition(request: registry.TaskRequest, task: str) -> None:
-  name, _ = brackets.parse(request.partition or 'by_client')
-  if name != 'by_client':
-    raise ValueError(
-        f'`partition` must be by_client for task {task}, found {name}.'
-    )
 
 
 def _split(corpus, request, is_text) -> list[Client]:

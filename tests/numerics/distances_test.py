@@ -132,3 +132,27 @@ def test_distances_to_points_equal_a_naive_loop():
       distances.to_points(tf.constant(points), tf.constant(vectors)),
       np.sum((points[:, None] - vectors) ** 2, axis=-1), rtol=1e-10,
   )
+
+
+def test_cosines_and_their_gradient_are_those_of_numpy_and_of_a_tape():
+  rng = np.random.default_rng(4)
+  vectors = rng.standard_normal((4, 5))
+  vectors[2] = 0.0
+  found = distances.cosines(tf.constant(vectors)).numpy()
+  for i, j in ((0, 1), (3, 0), (1, 1)):
+    a, b = vectors[i], vectors[j]
+    expected = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    np.testing.assert_allclose(found[i, j], expected, rtol=1e-12)
+  assert not found[2].any()
+
+  theta, c = (
+      (tf.constant(row[:2]), tf.constant(row[2:])) for row in vectors[:2]
+  )
+  with tf.GradientTape() as tape:
+    tape.watch(theta)
+    a, b = tf.concat(theta, 0), tf.concat(c, 0)
+    cosine = tf.tensordot(a, b, 1) / tf.norm(a) / tf.norm(b)
+  for leaf, expected in zip(
+      distances.cosine_gradient(theta, c), tape.gradient(cosine, theta)
+  ):
+    np.testing.assert_allclose(leaf, expected, rtol=1e-10)

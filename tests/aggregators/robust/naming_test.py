@@ -24,8 +24,9 @@ def test_f_may_stand_anywhere_once():
   assert robust.parse('bucketing(krum[f=2])') == robust.parse(
       'bucketing[f=2](krum)'
   )
-  with pytest.raises(ValueError, match='must be given once'):
-    robust.parse('bucketing[f=1](krum[f=2])')
+  for text in ('bucketing[f=1](krum[f=2])', 'bucketing[f=2](krum[f=1])'):
+    with pytest.raises(ValueError, match='must be given once'):
+      robust.parse(text)
 
 
 @pytest.mark.parametrize('text, expected', [

@@ -68,6 +68,12 @@ _HEALTH = {
                              ' 0.50; 1 = uniform weights); 5% of clients learn'
                              ' only from themselves; 10% of the last cohort was'
                              ' idle.'),
+    ({'visits_idle': None, 'router_used': 1.0, 'router_largest_load': 0.5},
+     ''),
+    ({'router_used': 1.0, 'router_largest_load': 1.0},
+     'All clients use the same model or adaptor, and others, if there are any,'
+     ' are unused. Tip: other initial models (--seed), a larger step size, or'
+     ' for ifca --ifca_restarts=5 or --ifca_warmup_rounds.'),
     ({'visits_idle': None}, ''),  # A method with such a column of its own.
 ])
 def test_a_sentence_says_how_much_was_mixed(changes, sentence):

@@ -211,9 +211,9 @@ def mixing_sentence(metrics: Mapping[str, np.ndarray]) -> str:
   # A load below 1 is of mixtures, whose other models count, too.
   if last.get('router_used') == 1 and last['router_largest_load'] > 0.999:
     return (
-        'All clients use the same model or adaptor, and others, if there are any,'
-        ' are unused. Tip: other initial models (--seed), a larger step size, or'
-        ' for ifca --ifca_restarts=5 or --ifca_warmup_rounds.'
+        'All clients use the same model or adaptor, and others, if there are'
+        ' any, are unused. Tip: other initial models (--seed), a larger step'
+        ' size, or for ifca --ifca_restarts=5 or --ifca_warmup_rounds.'
     )
   if not {'weights_entropy', 'visits_idle', 'lambda'} <= set(metrics):
     return ''

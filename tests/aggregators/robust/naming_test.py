@@ -57,6 +57,11 @@ def test_check_refuses_what_can_never_be(text, number, message):
     robust.check(text, number)
 
 
+def test_check_takes_the_least_number_of_clients():
+  robust.check('krum[f=3]', 9)
+  robust.check('median[f=4]', 9)
+
+
 @pytest.mark.parametrize('text', ['krum', 'trimmed_mean', 'nnm(median)'])
 def test_raises_without_an_f_that_is_needed(text):
   with pytest.raises(ValueError, match='must be told how many'):

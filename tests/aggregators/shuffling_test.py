@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from tff_pers.aggregators import shuffling
+from tff_pers.runtime import native
 
 _ROWS = tff.to_type(collections.OrderedDict(
     keys=tff.TensorType(np.int32, [None]),
@@ -28,11 +29,8 @@ def _rows(*keys):
   )
 
 
-@pytest.mark.parametrize('max_rows', [1, 5, 200])
-@pytest.mark.parametrize('small_bytes', [0, 2**20])
-def test_collects_all_rows_with_their_keys(max_rows, small_bytes, monkeypatch):
+def _check_collected(max_rows):
   """None, one or several rows per client, more than `max_rows` or fewer."""
-  monkeypatch.setattr(shuffling, '_SMALL_BYTES', small_bytes)
   collect = shuffling.RowCollectionFactory(max_rows).create(_ROWS)
   output = collect.next(
       collect.initialize(), [_rows(3), _rows(), _rows(0, 7), _rows(1)]
@@ -46,11 +44,25 @@ def test_collects_all_rows_with_their_keys(max_rows, small_bytes, monkeypatch):
     assert found.dtype == want.dtype
 
 
+@pytest.mark.parametrize('max_rows', [1, 200])
+def test_collects_all_rows_with_their_keys(max_rows):
+  _check_collected(max_rows)
+
+
+@pytest.mark.parametrize('max_rows', [1, 5])
+def test_blocks_of_the_native_runtime_are_put_together(max_rows, monkeypatch):
+  """The fused runtime needs no blocks: it concatenates what clients send."""
+  monkeypatch.setattr(shuffling, '_SMALL_BYTES', 0)
+  with native.use():
+    _check_collected(max_rows)
+
+
 def test_many_rows_fill_several_per_block(monkeypatch):
   monkeypatch.setattr(shuffling, '_SMALL_BYTES', 0)
   collect = shuffling.RowCollectionFactory(130).create(_ROWS)
   rows = [_rows(k) for k in range(130)]
-  result = collect.next(collect.initialize(), rows).result
+  with native.use():
+    result = collect.next(collect.initialize(), rows).result
   np.testing.assert_array_equal(result['keys'], np.arange(130))
   np.testing.assert_array_equal(result['models'][1], np.arange(130) / 2)
 

@@ -103,6 +103,15 @@ def test_sketch_keeps_the_norm_of_a_constant_vector():
   assert abs(np.mean(squares) / len(vector) - 1) < 4 * 0.18 / np.sqrt(50)
 
 
+def test_sketch_is_linear_and_moves_a_number_to_one_place():
+  key = tf.constant([5, 2], tf.int64)
+  a, b = np.random.default_rng(6).standard_normal((2, 300))
+  sketch = lambda v: distances.sketch(tf.constant(v), 16, key).numpy()
+  np.testing.assert_allclose(sketch(a) + 3 * sketch(b), sketch(a + 3 * b))
+  alone = sketch(np.eye(300)[7] * -2.5)
+  np.testing.assert_array_equal(np.abs(alone[alone != 0]), [2.5])
+
+
 def test_sketch_keeps_distances():
   """perm check 4: k = 1024, median relative error < 5 %."""
   g = np.random.default_rng(4).standard_normal((20, 20_000))

@@ -251,3 +251,14 @@ def test_nearest_combination_of_orthogonal_points_is_a_projection(length):
   )
   # (0.9, 0.4) less 0.15 each sum to 1, and -0.7 is out.
   np.testing.assert_allclose(found, [0.75, 0.25, 0.0], atol=1e-9)
+
+
+def test_rows_of_a_table_are_solved_as_alone():
+  rng = np.random.default_rng(8)
+  c, n = rng.exponential(size=(3, 6)), rng.integers(5, 99, 6).astype(float)
+  found = mixing.water_filling(tf.constant(c), tf.constant(n), 0.3)
+  np.testing.assert_allclose(found, [_solve(row, n, 0.3) for row in c])
+  np.testing.assert_allclose(
+      simplex.project(tf.constant(c)),
+      [simplex.project(tf.constant(row)) for row in c],
+  )

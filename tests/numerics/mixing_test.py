@@ -262,3 +262,10 @@ def test_rows_of_a_table_are_solved_as_alone():
       simplex.project(tf.constant(c)),
       [simplex.project(tf.constant(row)) for row in c],
   )
+
+
+def test_automatic_lambda_is_a_multiple_of_the_mean_variance():
+  variances = tf.constant([1.0, 5.0, 30.0])
+  known = tf.constant([True, True, False])
+  assert mixing.auto_lambda(variances, known, 10.0) == 30.0
+  assert mixing.auto_lambda(variances, tf.zeros([3], tf.bool), 10.0) == 0.0

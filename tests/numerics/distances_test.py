@@ -132,3 +132,13 @@ def test_distances_to_points_equal_a_naive_loop():
       distances.to_points(tf.constant(points), tf.constant(vectors)),
       np.sum((points[:, None] - vectors) ** 2, axis=-1), rtol=1e-10,
   )
+
+
+def test_a_vector_has_all_tensors_of_its_row():
+  rng = np.random.default_rng(0)
+  kernels, biases = rng.normal(size=[5, 2, 3]), rng.normal(size=[5, 4])
+  table = tf.constant(kernels), tf.constant(biases)
+  expected = np.concatenate([kernels.reshape(5, 6), biases], axis=1)
+  np.testing.assert_array_equal(distances.flatten_rows(table), expected)
+  row = tf.constant(kernels[2]), tf.constant(biases[2])
+  np.testing.assert_array_equal(distances.flatten(row), expected[2])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tff_pers.aggregators import robust as by_name
 from tff_pers.numerics import robust
 
 CASES = json.loads(pathlib.Path(__file__).with_name('byzfl.json').read_text())
@@ -38,3 +39,19 @@ def test_rule_is_that_of_byzfl(name):
     np.testing.assert_allclose(
         OURS[name](x), case['results'][name], rtol=1e-10, atol=1e-10
     )
+
+
+@pytest.mark.parametrize('text, name', [
+    ('mean', 'Average'), ('median', 'Median'), ('trimmed_mean', 'TrMean'),
+    ('caf', 'CAF'), ('nnm(mean)', 'NNM'), ('norm_clipping[radius=2]', 'Clipping'),
+    ('norm_clipping[radius=arc]', 'ARC'),
+])
+def test_a_rule_by_its_name_is_that_of_byzfl(text, name):
+  """Those whose options can be what byzfl has; preparations with the mean."""
+  rule = by_name.parse(text)
+  for case in CASES:
+    found = rule(tf.constant(case['vectors'], tf.float64), F, np.int64([0, 0]))
+    expected = np.array(case['results'][name])
+    if expected.ndim == 2:
+      expected = expected.mean(axis=0)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)

@@ -1,7 +1,7 @@
 # Every target is a plain command that can be typed by hand; `make help` lists them.
 PYTHON_VENV = .venv/bin/python
 OUT ?= runs/digits
-TEXT_TESTS = tests/annotations_test.py tests/docstrings_test.py tests/imports_test.py tests/language_test.py tests/ledger_test.py tests/levels_test.py tests/mutants/mutants_test.py
+TEXT_TESTS = tests/annotations_test.py tests/docstrings_test.py tests/imports_test.py tests/language_test.py tests/ledger_test.py tests/levels_test.py tests/mutants/mutants_test.py tests/oracles_test.py
 
 .PHONY: help setup train test test-quick test-all test-mutants ci-long lint types audit docs tables site lock gpu-check bazel-test clean
 

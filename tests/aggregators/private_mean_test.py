@@ -36,6 +36,23 @@ def test_updates_are_clipped_as_a_whole_and_divided_by_the_cohort():
   np.testing.assert_allclose(result[1], 0.8 / 4, rtol=1e-6)
 
 
+def test_without_a_norm_it_is_learned():
+  """From 0.1, by exp(0.2 (1/2 - b)), b the share below it, here 0.
+
+  b has noise of 1/20, the norm of 1 %: five of these.
+  """
+  process = _process(noise_multiplier=0.0)
+  state, sums = process.initialize(), []
+  for _ in range(2):
+    output = process.next(
+        state, [(np.float32([3, 0]), np.float32(4))] * 4, [np.float32(1)] * 4
+    )
+    state = output.state
+    sums.append(float(output.result[1]))
+  np.testing.assert_allclose(sums[0], 0.1 * 4 / 5, rtol=1e-6)
+  np.testing.assert_allclose(sums[1], np.exp(0.1) * sums[0], rtol=0.05)
+
+
 def test_noise_is_in_proportion_to_the_clipping_norm():
   """Of 600 draws the deviation is known to 3 %; five of these are 15 %."""
   wide = tff.to_type(tff.TensorType(np.float32, [600]))

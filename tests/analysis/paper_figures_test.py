@@ -171,3 +171,28 @@ def test_figure_is_drawn_with_one_colour_for_each_label(
     points = curves[2 * position].points
     assert first.get_xdata()[3] == points[3].rho
     assert first.get_ydata()[3] == points[3].delta
+
+
+def test_points_are_drawn_on_the_curves_of_their_servers(monkeypatch):
+  """Of kappa0 = 9: rho0 of the heavy ball is 1/2, its curve that of S12."""
+  made = []
+  new_figure = pareto_plots.figures.new_figure
+  def keep(*args):
+    picture, axes = new_figure(*args)
+    made.append(axes[0])
+    return picture, axes
+  monkeypatch.setattr(pareto_plots.figures, 'new_figure', keep)
+  monkeypatch.setattr(pareto_plots.figures, 'save', lambda *args: args[2])
+  points = [
+      frontiers.point(
+          local_updates.Spectrum(1.0, 9.0), 'fedavg', server, num_steps=5,
+          gamma=0.05,
+      ) for server in ('gd', 'nesterov', 'heavy_ball')
+  ]
+  assert pareto_plots.plot_points(9.0, points[::-1], 'folder', 'six') == 'six'
+  lines = made[0].get_lines()
+  for point, drawn in zip(points, lines[1::2]):
+    assert (drawn.get_xdata(), drawn.get_ydata()) == ([point.rho], [point.delta])
+  rho, delta = lines[4].get_data()
+  assert rho[-1] == pytest.approx(0.5)
+  np.testing.assert_allclose(delta, (0.5 - rho) / (1 - rho / 2), atol=1e-9)

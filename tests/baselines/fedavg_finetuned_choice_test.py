@@ -142,17 +142,23 @@ def test_training_is_that_of_fedavg_bit_for_bit():
 
 
 def test_a_classifier_is_chosen_by_accuracy():
-  """Client 2 holds out one example, on which accuracy is 0 or 1."""
+  """Of 20 examples 4 are held out; the first model's accuracy is NumPy's."""
   model = problems.tiny_model()
   weights = model.init(tf.constant([1, 2], tf.int64))
-  data = rounds.tensors(problems.tiny_clients()[2])
+  rng = np.random.default_rng(0)
+  x, y = rng.normal(size=[20, 3]), rng.integers(2, size=20).astype(np.int32)
+  data = rounds.tensors(client_data.dense(0, x, y))
   choosing = fedavg_finetuned.build_choosing(
       model, fedavg_finetuned.FedAvgFinetunedHyperparameters(
           select='validation', max_epochs=2, batch_size=2
       ),
   )
   scores = choosing.score(rounds.message(weights), (), data)
-  assert scores.shape == [3] and np.all(np.isin(scores, [0.0, 1.0]))
+  assert scores.shape == [3] and np.all(np.isin(scores, np.arange(5) / 4))
+  w1, b1, w2, b2 = (leaf.numpy() for leaf in weights)
+  guess = np.argmax(np.tanh(x @ w1 + b1) @ w2 + b2, axis=1)
+  expected = np.mean((guess == y)[4::5])
+  assert scores[0] == expected != 0.5
 
 
 @pytest.mark.parametrize('options, match', [

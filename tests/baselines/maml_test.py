@@ -35,6 +35,26 @@ def test_fixed_point_after_one_adaptation_step(name, expected):
   np.testing.assert_allclose(w, [expected], rtol=0, atol=1e-7)
 
 
+def test_rounds_are_those_of_numpy():
+  """FOMAML sends A (I - gamma A)^J (w - c); clients count by examples."""
+  problem = problems.q6()
+  process = baselines_maml.build_fomaml(
+      problem.model, baselines_maml.FomamlHyperparameters(
+          learning_rate=0.1, adaptation_steps=3, batch_size=50,
+          server_learning_rate=0.3,
+      ),
+  )
+  states, _, _ = rounds.train(process, [range(6)] * 2, problem.clients())
+  w = problem.start
+  for state in states:
+    sent = [
+        a @ np.linalg.matrix_power(np.eye(5) - 0.1 * a, 3) @ (w - c)
+        for a, c in zip(problem.curvatures, problem.centers)
+    ]
+    w = w - 0.3 * problem.shares('examples') @ sent
+    np.testing.assert_allclose(state['weights'][0], w, rtol=0, atol=1e-12)
+
+
 def test_one_step_is_perfedavg_with_one_step():
   """Baselines B4: full batches, so that b'' = b; eta = beta."""
   process, states, _, _ = rounds.run(

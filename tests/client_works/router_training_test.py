@@ -12,6 +12,7 @@ from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import router_alone
 from tff_pers.client_works import router_training
+from tff_pers.config import hyperparameters as hp
 from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
@@ -283,6 +284,15 @@ def test_a_rate_of_zero_freezes_its_part():
     for part, difference in change.items():
       moves = any(np.any(leaf) for leaf in tf.nest.flatten(difference))
       assert moves == (part != name)
+
+
+def test_the_schedule_is_that_of_all_rates():
+  values = hp.LocalTraining(
+      learning_rate_schedule='steps', learning_rate_rounds='2',
+      learning_rate_decay=0.25,
+  )
+  found = _RATES.scheduled(values, dict(round=tf.constant(2)))
+  np.testing.assert_allclose(found, [0.025, 0.05, 0.075], rtol=1e-12)
 
 
 def test_noise_explores_and_a_minimum_bounds_the_mix():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from baselines import fedsim
 from tests import problems
 from tests.baselines import rounds
 from tff_pers.client_works import split_training
@@ -54,3 +55,14 @@ def test_a_new_client_takes_gradient_steps_of_its_private_weights():
 def test_a_new_client_without_private_weights_deploys_the_global_model():
   before, after = _deploy((False,) * 4, 0)
   rounds.assert_identical(after, before)
+
+
+def test_the_schedule_is_that_of_both_rates():
+  values = fedsim.FedSimHyperparameters(
+      learning_rate=0.4, private_learning_rate=0.8,
+      learning_rate_schedule='steps', learning_rate_rounds='2',
+      learning_rate_decay=0.25,
+  )
+  found = split_training.scheduled_rates(values, dict(round=tf.constant(2)))
+  assert isinstance(found, split_training.Rates)
+  np.testing.assert_allclose([found.theta, found.own], [0.1, 0.2], rtol=1e-12)

@@ -165,3 +165,13 @@ def test_cosines_and_their_gradient_are_those_of_numpy_and_of_a_tape():
       distances.cosine_gradient(theta, c), tape.gradient(cosine, theta)
   ):
     np.testing.assert_allclose(leaf, expected, rtol=1e-10)
+
+
+def test_a_vector_has_all_tensors_of_its_row():
+  rng = np.random.default_rng(0)
+  kernels, biases = rng.normal(size=[5, 2, 3]), rng.normal(size=[5, 4])
+  table = tf.constant(kernels), tf.constant(biases)
+  expected = np.concatenate([kernels.reshape(5, 6), biases], axis=1)
+  np.testing.assert_array_equal(distances.flatten_rows(table), expected)
+  row = tf.constant(kernels[2]), tf.constant(biases[2])
+  np.testing.assert_array_equal(distances.flatten(row), expected[2])

@@ -1,4 +1,4 @@
-"""Every rule against NumPy, over the messages of the clients that are present.
+"""The `rules` and `preparations` against NumPy, over the clients present.
 
 Some are absent (weight 0), some send NaN, with the rule alone and inside of
 TFF's clipping and zeroing.

@@ -209,6 +209,17 @@ def test_a_warm_up_that_is_cut_is_said(caplog):
   assert 'for 10 rounds, a quarter of the 40, instead of 30' in caplog.text
 
 
+@pytest.mark.parametrize('cohort, models, expected', [
+    (10, 0, 160 * 10 / 40), (0, 0, 160), (10, 20, 160 * 10 / 20), (10, 5, 160),
+])
+def test_visits_of_a_model_are_those_of_the_rounds_that_are_left(
+    cohort, models, expected
+):
+  """160 of 200 rounds; as many visits as hosts, of which a model has a share."""
+  values = perm.PermHyperparameters(warmup_rounds=40, models=models)
+  assert values.num_visits(_task(cohort, 200)) == expected
+
+
 def _task(cohort, rounds=100):
   return types.SimpleNamespace(
       clients_per_round=cohort, num_clients=40, full_participation=not cohort,

@@ -248,6 +248,15 @@ def test_a_cohort_chooses_for_all():
   assert metrics[-1]['lambda_scale'] in perm_hyperparameters.kappas(6)[4:]
 
 
+def test_the_kappa_whose_best_scale_has_the_smallest_loss_is_chosen():
+  """Its mean over the scales may be large; without losses it stays."""
+  losses = np.full([6, 6], 5.0, np.float32)
+  losses[2, 4], losses[4] = 1.0, 2.0
+  best = _trial(6, _hyperparameters())._best
+  assert best(tf.constant(10.0), tf.constant(losses)) == _KAPPAS[2]
+  assert best(tf.constant(10.0), tf.constant(0 * losses)) == 10
+
+
 def test_many_clients_may_have_a_larger_kappa():
   assert perm_hyperparameters.kappas(20) == (0.1, 1, 3, 10, 30, 1e6)
   assert perm_hyperparameters.kappas(100) == (0.1, 1, 3, 10, 30, 100, 1e6)

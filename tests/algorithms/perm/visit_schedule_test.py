@@ -246,12 +246,34 @@ def test_sparse_and_dense_weights_mean_the_same():
     np.testing.assert_array_equal(rows.own(), np.diag(dense))
     for i in range(3):
       assert rows.maximum(i) == dense[i].max()
+      assert rows.count(i) == np.count_nonzero(dense[i])
       for c in range(3):
         assert rows.weight(tf.constant(i), tf.constant(c)) == dense[i, c]
     owners, hosts = tf.constant([0, 2, 1]), tf.constant([2, 0, 0])
+    np.testing.assert_array_equal(rows.dense(owners), dense[[0, 2, 1]])
     np.testing.assert_array_equal(
         rows.weight(owners, hosts), dense[[0, 2, 1], [2, 0, 0]]
     )
+
+
+@pytest.mark.parametrize('num_nonzeros', [0, 2])
+def test_rows_are_made_and_replaced(num_nonzeros):
+  alpha = np.array([[0.5, 0.25, 0.25, 0.0], [0.0, 0.125, 0.375, 0.5]])
+  owners = tf.constant([3, 1])
+  rows = mixing_rows.identity(4, num_nonzeros)
+  new = mixing_rows.kept(tf.constant(alpha), owners, num_nonzeros)
+  rows = mixing_rows.replaced(rows, owners, new)
+  if num_nonzeros:
+    # The largest and the own one, where that is not 0.
+    alpha = np.array([[2 / 3, 1 / 3, 0, 0], [0, 0.2, 0, 0.8]])
+  expected = np.eye(4)
+  expected[[3, 1]] = alpha
+  np.testing.assert_allclose(
+      mixing_rows.MixingRows(rows).dense(tf.range(4)), expected, rtol=1e-6
+  )
+  np.testing.assert_array_equal(
+      mixing_rows.uniform(2, 5), np.full([2, 5], np.float32(0.2))
+  )
 
 
 def test_visits_follow_clients_to_other_columns():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tff_pers.aggregators import robust as by_name
 from tff_pers.numerics import robust
 
 CASES = json.loads(pathlib.Path(__file__).with_name('byzfl.json').read_text())
@@ -37,4 +38,25 @@ def test_rule_is_that_of_byzfl(name):
     x = tf.constant(case['vectors'], tf.float64)
     np.testing.assert_allclose(
         OURS[name](x), case['results'][name], rtol=1e-10, atol=1e-10
+    )
+
+
+# byzfl's Krum is that of one Byzantine message less, see above.
+@pytest.mark.parametrize('text, name, f', [
+    ('mean', 'Average', F), ('median', 'Median', F), ('trimmed_mean', 'TrMean', F),
+    ('krum', 'Krum', F - 1), ('multi_krum[m={}]', 'MultiKrum', F - 1),
+    ('caf', 'CAF', F), ('nnm(mean)', 'NNM', F),
+    ('norm_clipping[radius=2]', 'Clipping', F),
+    ('norm_clipping[radius=arc]', 'ARC', F), ('bucketing[s=1](median)', 'Median', F),
+])
+def test_a_rule_by_its_name_is_that_of_byzfl(text, name, f):
+  """Those whose options can be what byzfl has; preparations with the mean."""
+  for case in CASES:
+    x = tf.constant(case['vectors'], tf.float64)
+    rule = by_name.parse(text.format(len(x) - F))
+    expected = np.array(case['results'][name])
+    if expected.ndim == 2:
+      expected = expected.mean(axis=0)
+    np.testing.assert_allclose(
+        rule(x, f, np.int64([0, 0])), expected, rtol=1e-10, atol=1e-10
     )

@@ -103,6 +103,16 @@ def test_search_is_close_to_a_dense_grid(seed):
   assert found.damage >= 0.95 * dense
 
 
+def test_finer_steps_lie_between_the_neighbours_of_the_best():
+  found = np.zeros([4, 27])
+  found[range(4), [5, 0, 26, 13]] = 1.0
+  steps = adaptive._refined(tf.constant(found)).numpy().reshape(4, 13)  # pylint: disable=protected-access
+  for own, first, last in zip(steps, (4, 0, 25, 12), (6, 1, 26, 14)):
+    np.testing.assert_allclose(
+        own, np.linspace(adaptive.GRID[first], adaptive.GRID[last], 13)
+    )
+
+
 def test_directions():
   x = honest(0)
   std, mean, up, down = adaptive.directions(tf.constant(x)).numpy()

@@ -53,7 +53,16 @@ _ONE_TEST = (
     '::test_tensorflow_alone_scores_raw_rows_as_predict_does',
     'tests/binaries/compare_test.py::test_tables_plots_and_no_run_twice',
     'tests/binaries/tune_test.py::test_kill_at_any_moment_loses_no_trial',
+    'tests/contracts/hyperparameters_test.py::test_another_value_changes_a_run',
     'tests/contracts/methods_test.py::test_rounds_give_the_recorded_values',
+    'tests/contracts/options_test.py'
+    '::test_a_flag_of_train_changes_what_runs',
+    'tests/contracts/options_test.py'
+    '::test_an_option_of_a_rule_changes_its_result',
+    'tests/contracts/options_test.py'
+    '::test_an_option_of_an_attack_changes_what_is_sent',
+    'tests/contracts/options_test.py'
+    '::test_every_flag_arrives_at_the_body_of_its_program',
     'tests/docs_test.py::test_every_python_snippet_runs',
     'tests/end_to_end/kill_test.py::test_kill_at_a_chosen_moment'
     '[server state in the transaction-2]',

@@ -2,9 +2,13 @@
 
 Walks the registry: a method is here by its registration, its variants by the
 `choices` of its hyperparameters. Every hyperparameter changes a run of some
-variant, and in every variant those that no line of the method reads are
-refused; fast for a few methods. Slow: a sample of hyperparameters changes a run
-of other variants, or is refused there.
+variant of the first method that inherits it from the same class, up to its
+first changed number and in eager TensorFlow (see `eager`), in a moment.
+Of PERM's family, whose `next` is its own, every run only sees that what no line
+reads is refused. Slow: its effects; every hyperparameter of every method; what
+no line of a variant reads is refused; a sample of other variants. Two equally
+typed hyperparameters that a builder swaps both have an effect: recorded values
+see that (`golden`), if their defaults differ.
 """
 
 import copy
@@ -12,12 +16,15 @@ import dataclasses
 import functools
 import itertools
 import re
+from unittest import mock
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from baselines import fedavg
+from tests.contracts import eager
+from tff_pers import composition
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.config import hyperparameters as hp
@@ -38,10 +45,6 @@ FURTHER_VARIANTS = {
         dict(learning_rate_schedule='steps', learning_rate_rounds='1:2'),
         dict(split='adapter'),
     ],
-    # From the first model fine-tuning has a long way to go.
-    'fedavg_finetuned': [
-        dict(select='validation', learning_rate=1e-4, lr=1.0)
-    ],
     'fedprox': [dict(epochs_range='1:3')],
     'ffgg': [dict(pretrain_rounds=2)],
     'floral': [dict(router='oracle', objective='mfl'), dict(splits=1)],
@@ -58,9 +61,10 @@ FURTHER_VARIANTS = {
     ],
     'reptile': [dict(outer_final=0.5, outer_rounds=2)],
 }
-# A hyperparameter takes ten seconds, and there are hundreds. The fast tests see
-# what all methods share.
+# Of tests of all methods.
 FAST = ('fedavg',)
+# Not composed, so that only TFF runs them.
+OWN_NEXT = tuple(n for n in methods.names() if not methods.get(n).travels)
 _SAMPLE = 6  # Hyperparameters of a method, each in a variant of its own.
 # Values of hyperparameters that are texts.
 TEXTS = {
@@ -75,11 +79,18 @@ TEXTS = {
     'tiers': ['1:0.5', 'all_smallest'],
 }
 SMALL = {
+    '': dict(local_steps=2),  # Momentum acts in the second.
+    # Of three messages the third has staleness 2.
+    'fedasync': dict(hinge_start=1),
+    'fedrep': dict(private_epochs=1, final_epochs=1),
+    'floral': dict(adapt_epochs=1, router_warmup_steps=1),
+    'fedbuff': dict(buffer_size=2),
+    'fedrolex': dict(tiers='1:0.37'),
+    'fjord': dict(tiers='1:0.37'),
     # Either limit ends the reconstruction at some client.
     'fedrecon': dict(private_epochs=2, private_steps=3),
     # Of more models a client would receive all that there are.
     'fedfomo': dict(num_models=2),
-    # One more epoch is a better choice.
     'fedavg_finetuned': dict(max_epochs=1),
     # Clients have 5 to 12 examples, so that more neighbours are all of them.
     'knn_per': dict(k=2),
@@ -94,9 +105,15 @@ SMALL = {
 
 
 @pytest.fixture(autouse=True)
-def _native_runtime():
-  """Processes run once or twice, which does not pay for fusing them."""
-  with native.use():
+def _native_runtime(request):
+  """Processes run once or twice, which does not pay for fusing them.
+
+  Aggregators of `eager` run often, and are fused.
+  """
+  if request.node.get_closest_marker('slow'):
+    with native.use():
+      yield
+  else:
     yield
 
 
@@ -106,6 +123,16 @@ _ELSEWHERE = {
     # For clients that come after the run, whom no round meets:
     # tests/algorithms/perm/perm_new_clients_test.py sees what it does for them.
     'perm': ('adapt_epochs',),
+}
+
+
+# Refused in every variant; another method of the same class takes them.
+_NEVER = {
+    # A message of the first stage could arrive in the second.
+    'async_ffgg': (
+        'pretrain_rounds', 'pretrain_learning_rate',
+        'pretrain_server_learning_rate',
+    ),
 }
 
 
@@ -216,26 +243,34 @@ def _task(name):
 def _hyperparameters(method, given):
   """Returns small hyperparameters, with those given."""
   known = specs(method)
-  small = {**tiny.SMALL, **SMALL.get(method, {})}
+  small = {**tiny.SMALL, **SMALL[''], **SMALL.get(method, {})}
   small = {name: value for name, value in small.items() if name in known}
   kind = methods.get(method).hyperparameters
   return hp.replace(kind(), **hp.without_idle(kind, small, given), **given)
 
 
 def _build(method, task_name, given):
-  return methods.get(method).build(
-      _task(task_name), _hyperparameters(method, given)
-  )
+  """Returns a process, or what it is composed of, if it is composed."""
+  with mock.patch.object(composition, 'compose', eager.Composed):
+    return methods.get(method).build(
+        _task(task_name), _hyperparameters(method, given)
+    )
 
 
 def _bits(structure):
   """Returns shapes and bits of all arrays of a structure."""
-  arrays = [np.asarray(leaf) for leaf in tf.nest.flatten(structure)]
+  arrays = [
+      np.asarray(leaf) for leaf in tf.nest.flatten(structure)
+      if leaf is not None
+  ]
   return [(array.shape, array.tobytes()) for array in arrays]
 
 
 def _run(process, task):
-  """Yields the bits after each round, then those of what clients deploy."""
+  """Yields the bits of what is computed, see `eager`; else of each round."""
+  if isinstance(process, eager.Composed):
+    yield from map(_bits, process.numbers(task))
+    return
   clients = list(range(task.num_clients))
   state = process.initialize_seeded(3)
   states = [process.initialize_client(state, i) for i in clients]
@@ -255,11 +290,26 @@ def _run(process, task):
   ))
 
 
+class _Kept:
+  """The values of a generator, each made when it is first needed."""
+
+  def __init__(self, values):
+    self._values, self._made = values, []
+
+  def __iter__(self):
+    for place in itertools.count():
+      if place == len(self._made):
+        self._made += itertools.islice(self._values, 1)
+      if place == len(self._made):
+        return
+      yield self._made[place]
+
+
 @functools.lru_cache(maxsize=None)
 def _base_run(method, task_name, variant):
   """Returns all bits of a variant, whose values are given as items."""
   process = _build(method, task_name, dict(variant))
-  return list(_run(process, _task(task_name)))
+  return _Kept(_run(process, _task(task_name)))
 
 
 def _acts(method, task_name, variant, name, value):
@@ -318,14 +368,8 @@ def unread(method, hyperparameters):
   return [name for name in specs(method) if name not in read]
 
 
-@pytest.mark.parametrize('method, name', [
-    pytest.param(
-        method, name, marks=[pytest.mark.slow] * (method not in FAST)
-    )
-    for method in methods.names() for name in specs(method)
-])
-def test_another_value_changes_a_run_of_some_variant(method, name):
-  """The first variant that does not refuse it decides."""
+def _first_verdict(method, name):
+  """Returns the `verdict` of the first variant that does not refuse it."""
   found = 'refused'
   for task_name, variant in itertools.product(
       ('plain', 'convolutional', 'representation', 'lookup', 'normalized'),
@@ -334,7 +378,58 @@ def test_another_value_changes_a_run_of_some_variant(method, name):
     if found != 'refused':
       break
     found = verdict(method, task_name, variant, name)
+  return found
+
+
+def _inherited():
+  """Returns {class.name: methods} of all hyperparameters."""
+  found = {}
+  for method in methods.names():
+    kind = methods.get(method).hyperparameters
+    for name, spec in specs(method).items():
+      owner = next(
+          base for base in kind.__mro__
+          if spec.name in vars(base).get('__annotations__', {})
+      )
+      found.setdefault(f'{owner.__name__}.{name}', []).append(method)
+  return found
+
+
+INHERITED = _inherited()
+
+
+@pytest.mark.parametrize('owned', [
+    pytest.param(owned, marks=[pytest.mark.slow] * (names[0] in OWN_NEXT))
+    for owned, names in INHERITED.items()
+])
+def test_another_value_changes_a_run(owned):
+  """The first method that does not refuse it decides."""
+  found, name = 'refused', owned.partition('.')[2]
+  for method in INHERITED[owned]:
+    if found != 'refused':
+      break
+    found = _first_verdict(method, name)
   assert found == 'acts'
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('method', methods.names())
+def test_another_value_changes_a_run_of_every_method(method):
+  never = _NEVER.get(method, ())
+  wrong = {name: _first_verdict(method, name) for name in specs(method)}
+  for name in specs(method):
+    if wrong[name] == ('refused' if name in never else 'acts'):
+      del wrong[name]
+  assert not wrong
+
+
+@pytest.mark.parametrize('method', [
+    pytest.param(method, marks=[pytest.mark.slow] * (method not in FAST))
+    for method in methods.names() if method not in OWN_NEXT
+])
+def test_equal_values_give_equal_numbers(method):
+  """Else every hyperparameter would seem to act."""
+  assert not _acts(method, 'plain', {}, 'batch_size', 4)
 
 
 @pytest.mark.parametrize('method', [
@@ -343,18 +438,26 @@ def test_another_value_changes_a_run_of_some_variant(method, name):
 ])
 def test_what_no_line_reads_is_refused(method):
   for variant in variants(method):
-    if variant in FURTHER_VARIANTS['']:
-      continue
-    hyperparameters = _hyperparameters(method, variant)
-    try:
-      idle = unread(method, hyperparameters)
-    except ValueError:  # E.g. adaptors of layers that the model lacks.
-      continue
-    values = hp.as_dict(hyperparameters)
-    for name in idle:
-      for value in candidates(specs(method)[name], values[name]):
-        with pytest.raises(ValueError, match=rf'\b{name}\b'):
-          _hyperparameters(method, {**variant, name: value})
+    if variant not in FURTHER_VARIANTS['']:
+      _check_unread(method, variant)
+
+
+@pytest.mark.parametrize('method', OWN_NEXT)
+def test_what_no_line_reads_is_refused_by_default(method):
+  _check_unread(method, {})
+
+
+def _check_unread(method, variant):
+  hyperparameters = _hyperparameters(method, variant)
+  try:
+    idle = unread(method, hyperparameters)
+  except ValueError:  # E.g. adaptors of layers that the model lacks.
+    return
+  values = hp.as_dict(hyperparameters)
+  for name in idle:
+    for value in candidates(specs(method)[name], values[name]):
+      with pytest.raises(ValueError, match=rf'\b{name}\b'):
+        _hyperparameters(method, {**variant, name: value})
 
 
 @pytest.mark.slow

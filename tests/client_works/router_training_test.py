@@ -387,3 +387,12 @@ def test_dropout_and_noise_of_a_step_are_different_draws():
   for key in [seen[0], *(random.fold_in(seen[0], k) for k in range(10))]:
     drawn = tf.random.stateless_uniform([_C], key, dtype=tf.float64)
     assert np.abs(pi - tf.nn.softmax(_LOGITS + drawn)).max() > 1e-3
+
+
+def test_clients_beyond_the_known_groups_mix_alike():
+  groups = np.array([1, 0], np.int32)
+  for index, expected in ((0, [0, 1]), (1, [1, 0]), (2, [0.5, 0.5])):
+    np.testing.assert_array_equal(
+        router_training.oracle_mix(groups, tf.constant(index), 2, tf.float32),
+        expected,
+    )

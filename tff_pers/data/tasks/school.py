@@ -55,7 +55,7 @@ def build(
   schools = _read(request.data_dir)
   least = min(y.min() for _, y in schools)
   most = max(y.max() for _, y in schools)
-  x, y, is_test = [], [], []
+  xs, ys, is_test = [], [], []
   for own, scores in schools:
     train, validation, test = _drawn_rows(len(own), request.seed)
     deviation = own[train].std(0)
@@ -63,19 +63,19 @@ def build(
     deviation[deviation == 0] = 1.0
     # Rows to validate on are the last ones that are not to test on.
     order = np.concatenate([train, validation, test])
-    x.append((own[order] - own[train].mean(0)) / deviation)
-    y.append((scores[order] - least) / (most - least))
+    xs.append((own[order] - own[train].mean(0)) / deviation)
+    ys.append((scores[order] - least) / (most - least))
     is_test.append(np.arange(len(own)) >= len(own) - len(test))
-  examples = [np.concatenate(part).astype(np.float32) for part in (x, y)]
-  sizes = [len(own) for own in x]
+  x, y = (np.concatenate(part).astype(np.float32) for part in (xs, ys))
+  sizes = [len(own) for own in xs]
   return assembly.assemble(
       'school', request,
       assembly.Examples(
-          *examples, 0, _FILE, np.repeat(range(len(sizes)), sizes),
+          x, y, 0, _FILE, np.repeat(range(len(sizes)), sizes),
           np.concatenate(is_test),
           client_names=np.array([f'school {1 + k}' for k in range(len(sizes))]),
           row_keys=split.content_keys(
-              np.column_stack(examples).view(np.uint32).astype(np.uint64).T
+              np.column_stack([x, y]).view(np.uint32).astype(np.uint64).T
           ),
       ),
       partition=DECLARATION.partition,

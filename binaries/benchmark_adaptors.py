@@ -8,6 +8,11 @@ in turn, so that machine load affects all of them alike. Seconds are medians; a
 ratio is the median of the ratios within a turn; CPU seconds sum over threads.
 """
 
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
 import sys
 
 from binaries.speed import adaptors

@@ -10,6 +10,11 @@ native runtime, of TFF's worker, and by how much peak memory exceeds that of a
 run with one-number messages, in multiples of the size of all messages.
 """
 
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
 import sys
 
 from binaries.speed import collecting

@@ -8,6 +8,11 @@ runtime, of TFF's worker (which runs the round), beside those of a run with few
 models, which are the fixed cost.
 """
 
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
 import sys
 
 from binaries.speed import harness

@@ -8,6 +8,11 @@ population has its own process, so that peak memory is its own. Neither memory
 nor time should depend on the number of clients.
 """
 
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
 import sys
 
 from binaries.speed import harness

@@ -16,6 +16,11 @@ memory of the process so far; first with 20 cluster models, then with one model
 per client.
 """
 
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
 import sys
 
 from binaries.speed import harness

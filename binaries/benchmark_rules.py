@@ -9,6 +9,11 @@ rise of the process's peak since the matrix was created, so that it can only
 grow from row to row.
 """
 
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
 import sys
 
 from binaries.speed import rules

@@ -11,6 +11,11 @@ first rounds are measured separately; the runtimes of a workload run their
 rounds in turn, so that machine load affects all alike. Medians over rounds.
 """
 
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
 import sys
 
 from binaries.speed import cell

@@ -10,6 +10,11 @@ calls in turn, so that machine load affects all alike. CPU seconds sum over
 threads, medians over turns; a ratio is the median of those within a turn.
 """
 
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
 import sys
 
 from binaries.speed import tiers

@@ -14,6 +14,11 @@ gpu_report.md, methods.csv, speed.csv and edges.csv to --output_dir. The exit
 code is 1 if a part fails, differs from the CPU or is not bit-identical.
 """
 
+from tff_pers.experiments import startup
+
+startup.begin(__name__, __file__)
+
+# pylint: disable=g-import-not-at-top
 import os
 import sys
 

@@ -6,9 +6,11 @@ import sys
 import pytest
 
 from binaries import benchmark
+from binaries import benchmark_runtime
 from binaries import choose
 from binaries import compare
 from binaries import cost
+from binaries import gpu_check
 from binaries import report
 from binaries import robustness
 from binaries import train
@@ -18,7 +20,8 @@ from tff_pers.experiments import startup
 _PROGRAMS = {
     **{
         program.__name__.rpartition('.')[2]: program for program in (
-            choose, compare, cost, report, robustness, train, tune,
+            benchmark_runtime, choose, compare, cost, gpu_check, report,
+            robustness, train, tune,
         )
     },
     # A script of a name of its own.

@@ -212,8 +212,9 @@ def mixing_sentence(metrics: Mapping[str, np.ndarray]) -> str:
   if last.get('router_used') == 1 and last['router_largest_load'] > 0.999:
     return (
         'All clients use the same model or adaptor, and others, if there are'
-        ' any, are unused. Tip: other initial models (--seed), a larger step'
-        ' size, or for ifca --ifca_restarts=5 or --ifca_warmup_rounds.'
+        ' any, are unused. Tip: another --seed draws other initial models; for'
+        ' ifca, --ifca_warmup_rounds starts all of them from one that is'
+        ' trained.'
     )
   if not {'weights_entropy', 'visits_idle', 'lambda'} <= set(metrics):
     return ''

@@ -3,6 +3,7 @@
 import ast
 import functools
 import pathlib
+import re
 from typing import NamedTuple
 
 import pytest
@@ -115,16 +116,20 @@ def errors(kinds: set[str], rows: list[Row], root: pathlib.Path) -> list[str]:
 def _is_known(row, path, root):
   """Whether the test's file mentions what is tested, or a user of that."""
   names = [row.name, pathlib.Path(row.module).stem]
-  text = f"{path} {_text(root / path)}"
+  text = f'{path} {_text(root / path)}'.replace('/', ' ').replace('_test', ' ')
   if not row.user:
-    return any(name in text for name in names)
+    return any(_mentions(text, name) for name in names)
   users = [
       user for folder in ('tff_pers', 'baselines')
       for user in (root / folder).rglob(f'{row.user}.py')
   ]
-  return row.user in text and any(
-      name in _text(user) for name in names for user in users
+  return _mentions(text, row.user) and any(
+      _mentions(_text(user), name) for name in names for user in users
   )
+
+
+def _mentions(text, name):
+  return re.search(rf'\b{name}\b', text) is not None
 
 
 def test_the_table_is_complete_and_names_tests():

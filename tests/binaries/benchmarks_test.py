@@ -45,7 +45,7 @@ def test_parts_know_the_scales_and_say_what_they_compare(name):
       assert {'algos', 'task'} <= set(own.flags(scale, part_name)), part_name
     if part.published is not None:
       assert set(part.published.differs) == set(own.scales), part_name
-      assert all(0 < a < 1 for a in part.published.accuracy.values())
+      assert all(0 < a < 1 for a in part.published.values.values())
 
 
 def _words(values):

@@ -48,7 +48,7 @@ def test_a_table_with_a_split_of_its_own_has_no_others(tmp_path, capsys):
       f'--output_dir={tmp_path / "none"}',
   ]) == 2
   assert capsys.readouterr().err == (
-      'choose: `--splits` must be 1 for a table with a split of its own, found'
+      'choose: `--splits` must be 1 for data with a split of their own, found'
       ' 2.\n'
   )
 

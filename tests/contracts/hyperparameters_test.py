@@ -4,8 +4,8 @@ Walks the registry: a method is here by its registration, its variants by the
 `choices` of its hyperparameters. Every hyperparameter changes a run of some
 variant of the first method that inherits it from the same class, up to its
 first changed number and in eager TensorFlow (see `eager`), in a moment.
-Of PERM's family, whose `next` is its own, every run only sees that what no line
-reads is refused. Slow: its effects; every hyperparameter of every method; what
+Of PERM's family, whose `next` is its own, the fast tests see that what no line
+reads is refused, and nothing else. Slow: its effects; every hyperparameter of every method; what
 no line of a variant reads is refused; a sample of other variants. Two equally
 typed hyperparameters that a builder swaps both have an effect: recorded values
 see that (`golden`), if their defaults differ.
@@ -63,6 +63,9 @@ FURTHER_VARIANTS = {
 }
 # Of tests of all methods.
 FAST = ('fedavg',)
+REPEATED = (
+    'ditto', 'fedadam', 'fedavg', 'fedhm', 'floral', 'local_ffgg', 'scaffold',
+)
 # Not composed, so that only TFF runs them.
 OWN_NEXT = tuple(n for n in methods.names() if not methods.get(n).travels)
 _SAMPLE = 6  # Hyperparameters of a method, each in a variant of its own.
@@ -423,8 +426,29 @@ def test_another_value_changes_a_run_of_every_method(method):
   assert not wrong
 
 
+@pytest.mark.parametrize('method', ['fedavg', 'floral', 'scaffold'])
+def test_eager_rounds_are_those_of_the_process(method):
+  task = _task('plain')
+  first, *_ = list(_build(method, 'plain', {}).numbers(task))
+  process = methods.get(method).build(task, _hyperparameters(method, {}))
+  state = process.initialize_seeded(eager.SEED)
+  states = [
+      process.initialize_client(state, i) for i in range(eager.NUM_CLIENTS)
+  ]
+  for _ in range(eager.NUM_ROUNDS):
+    output = process.next(state, states, task.train[:eager.NUM_CLIENTS])
+    state, states = output['state'], output['client_states']
+  # The state is one dictionary, which now is that after the last round.
+  found, expected = (
+      tf.nest.flatten(each['weights']) for each in (first, state)
+  )
+  assert len(found) == len(expected)
+  for one, other in zip(found, expected):
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize('method', [
-    pytest.param(method, marks=[pytest.mark.slow] * (method not in FAST))
+    pytest.param(method, marks=[pytest.mark.slow] * (method not in REPEATED))
     for method in methods.names() if method not in OWN_NEXT
 ])
 def test_equal_values_give_equal_numbers(method):
@@ -452,6 +476,7 @@ def _check_unread(method, variant):
   try:
     idle = unread(method, hyperparameters)
   except ValueError:  # E.g. adaptors of layers that the model lacks.
+    assert variant, method  # What is there by default must build.
     return
   values = hp.as_dict(hyperparameters)
   for name in idle:

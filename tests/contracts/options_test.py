@@ -178,6 +178,7 @@ FLAG_TEXTS = dict(
     finetune_steps='1,2', delays='pareto[shape=1.5,slow=10]',
     network_delays='pareto[shape=1.5,slow=10]', attack='sign_flip',
     device='cpu', workers='host:1', model='mlp', algo='fedprox',
+    validation_fraction='0.3', dp_target_delta='0.01',
 )
 # What else is given, for a flag that acts with others alone.
 WITH = {
@@ -202,6 +203,8 @@ ELSEWHERE = {
     'fork': 'With a run: tests/binaries/after_training_test.py.',
     'standardize': 'Of own data: tests/binaries/own_data_test.py.',
 }
+# Digits need no files.
+REFUSED = ('data_dir',)
 
 
 def _spelled(value, depth=0):
@@ -269,6 +272,6 @@ def test_a_flag_of_train_changes_what_runs(name):
   try:
     found = _what_runs(**{**given, name: value})
   except flags.UsageError as error:
-    assert f'`--{name}`' in str(error)
+    assert name in REFUSED and f'`--{name}`' in str(error), error
     return
   assert found != _what_runs(**given)

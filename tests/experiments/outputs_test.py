@@ -71,9 +71,9 @@ _HEALTH = {
     ({'visits_idle': None, 'router_used': 1.0, 'router_largest_load': 0.5},
      ''),
     ({'router_used': 1.0, 'router_largest_load': 1.0},
-     'All clients use the same model or adaptor, and others, if there are any,'
-     ' are unused. Tip: another --seed draws other initial models; for ifca,'
-     ' --ifca_warmup_rounds starts all of them from one that is trained.'),
+     'All clients use the same model or adaptor, which is right if they do not'
+     ' differ. Tip if they do: another --seed draws other initial models; for'
+     ' ifca, --ifca_warmup_rounds starts all of them from one that is trained.'),
     ({'visits_idle': None}, ''),  # A method with such a column of its own.
 ])
 def test_a_sentence_says_how_much_was_mixed(changes, sentence):

@@ -22,17 +22,19 @@ def paths(task: str, data_dir: str, names: Sequence[str]) -> list[str]:
   Raises:
     errors.DataError: If a file is missing.
   """
-  folder = os.path.join(data_dir, task)
-  if not os.path.isdir(folder):
-    folder = data_dir
-  found = [os.path.join(folder, name) for name in names]
-  for name, path in zip(names, found):
-    if not data_dir or not os.path.exists(path):
-      raise errors.DataError(
-          f'`data_dir` must be the folder of {", ".join(names)} for task'
-          f' {task}, found no {name} in {data_dir!r}.'
-      )
-  return found
+  missing = names[0]
+  for folder in (data_dir, os.path.join(data_dir, task)) if data_dir else ():
+    found = [os.path.join(folder, name) for name in names]
+    absent = [path for path in found if not os.path.exists(path)]
+    if not absent:
+      return found
+    if len(absent) < len(found):
+      missing = os.path.basename(absent[0])
+      break
+  raise errors.DataError(
+      f'`data_dir` must be the folder of {", ".join(names)} for task {task},'
+      f' found no {missing} in {data_dir!r}.'
+  )
 
 
 def from_arrays(parts: Sequence[tuple[Any, Any]]) -> list[Any]:

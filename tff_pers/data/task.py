@@ -40,8 +40,9 @@ class Task:
     validation: Dense validation data per client, or None (see
       `data/validation.py`).
     splits: What determines test and validation rows: '', the seed and the order
-      of clients; `content`, the seed and the rows; `file`, the file marks test
-      rows, and the last of the other rows are for validation.
+      of clients; `content`, the seed and the rows; `file`, test rows are the
+      same for every seed, because the file marks them (the last of the other
+      rows are then for validation) or the task draws them by a seed of its own.
     validation_order: The training rows of each client, int64, in the order in
       which they are held out for validation; None: random.
     client_keys: uint64[N], keys that depend only on the clients' rows, by which

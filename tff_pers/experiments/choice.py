@@ -119,7 +119,7 @@ def _check_splits(splits: int, task: task_lib.Task) -> None:
   """Refuses `--splits` for a table that has its own split."""
   if splits > 1 and task.splits == 'file':
     raise flags.UsageError(
-        '`--splits` must be 1 for a table with a split of its own, found'
+        '`--splits` must be 1 for data with a split of their own, found'
         f' {splits}.'
     )
 

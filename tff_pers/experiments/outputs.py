@@ -211,10 +211,10 @@ def mixing_sentence(metrics: Mapping[str, np.ndarray]) -> str:
   # A load below 1 is of mixtures, whose other models count, too.
   if last.get('router_used') == 1 and last['router_largest_load'] > 0.999:
     return (
-        'All clients use the same model or adaptor, and others, if there are'
-        ' any, are unused. Tip: another --seed draws other initial models; for'
-        ' ifca, --ifca_warmup_rounds starts all of them from one that is'
-        ' trained.'
+        'All clients use the same model or adaptor, which is right if they do'
+        ' not differ. Tip if they do: another --seed draws other initial'
+        ' models; for ifca, --ifca_warmup_rounds starts all of them from one'
+        ' that is trained.'
     )
   if not {'weights_entropy', 'visits_idle', 'lambda'} <= set(metrics):
     return ''

@@ -16,7 +16,7 @@ def pytest_files(deps, size = "medium", tags = []):
         name = "support",
         testonly = True,
         srcs = native.glob(["*.py"], exclude = ["*_test.py"], allow_empty = True),
-        data = native.glob(["*.json", "*.txt"], allow_empty = True) + [
+        data = native.glob(["*.json", "*.txt", "*.yaml"], allow_empty = True) + [
             "//:requirements.lock",
             "//:setup.cfg",
         ],

@@ -1,8 +1,10 @@
 """Rules by name."""
 
 import pytest
+import tensorflow as tf
 
 from tff_pers.aggregators import robust
+from tff_pers.core import random
 
 TEXTS = (
     'mean', 'median', 'krum[f=2]', 'multi_krum[f=2,m=3]', 'trimmed_mean[f=1]',
@@ -46,6 +48,13 @@ def test_f_is_filled_in_where_it_is_not_given(text, expected):
 def test_raises_on_a_wrong_text(text, message):
   with pytest.raises(ValueError, match=message):
     robust.parse(text)
+
+
+def test_one_bucket_of_all_is_the_mean():
+  """`Bucketing` hands means to its rule, however it draws."""
+  x = tf.constant([[0.0], [0.0], [0.0], [0.0], [0.0], [30.0]])
+  rule = robust.parse('bucketing[s=6](median)')
+  assert rule(x, 0, random.key(3)) == 5.0
 
 
 @pytest.mark.parametrize('text, number, message', [

@@ -30,6 +30,12 @@ def _examples(data):
   return data['examples']['x'], data['examples']['y']
 
 
+def _cells(arrays):
+  cells = np.empty([1, len(arrays)], object)
+  cells[0] = arrays
+  return cells
+
+
 def _by_pandas(folder):
   """Returns ((x, y) to train on, (x, y) to test on) of each hospital."""
   tables = [
@@ -75,19 +81,20 @@ def test_heart_is_preprocessed_and_split_as_flamby_does(tmp_path):
 
 
 def test_a_hospital_with_two_rows_of_a_class_is_not_stratified(tmp_path):
-  """FLamby's condition; scikit-learn would refuse one row of a class."""
+  """FLamby's condition is more than two; scikit-learn would take two."""
   silo_files.heart(tmp_path)
   path = tmp_path / 'processed.va.data'
-  lines = [
-      line.rsplit(',', 1)[0] + f',{int(k == 0)}'
-      for k, line in enumerate(path.read_text().splitlines())
-  ]
-  path.write_text('\n'.join(lines))
+  lines = [line.rsplit(',', 1)[0] for line in path.read_text().splitlines()]
+  complete = [k for k, line in enumerate(lines) if line.count('?') == 3]
+  path.write_text('\n'.join(
+      f'{line},{int(k in complete[:2])}' for k, line in enumerate(lines)
+  ))
   task = _build('fed_heart', tmp_path)
-  parts = _by_pandas(tmp_path)[3]
-  np.testing.assert_array_equal(
-      _examples(task.test[3])[1], parts[1][1].sort_index()
+  x, y = _by_pandas(tmp_path)[3][1]
+  np.testing.assert_allclose(
+      _examples(task.test[3])[0], x.sort_index(), rtol=1e-5, atol=1e-6
   )
+  np.testing.assert_array_equal(_examples(task.test[3])[1], y.sort_index())
 
 
 def test_heart_names_what_is_wrong_with_files(tmp_path):
@@ -98,10 +105,10 @@ def test_heart_names_what_is_wrong_with_files(tmp_path):
     _build('fed_heart', tmp_path, train_fraction=0.5)
   path = tmp_path / 'processed.hungarian.data'
   for content, message in (
-      ('1,2,3\n4,5,6\n', '14 columns with commas, found 3'),
-      ('1,2,3\n4,5\n', 'hungarian.data must have 14 columns'),
-      (','.join('?' * 14) + '\n', 'two rows without a missing value.*found 0'),
-      (','.join('a' * 14) + '\n', 'two rows without a missing value.*found 0'),
+      ('1,2,3\n4,5,6\n', 'row 1 must have 14 columns with commas, found 3'),
+      (','.join('?' * 14) + '\n', 'at least 4 rows without a missing.*found 0'),
+      ('', 'at least 4 rows without a missing value.*found 0'),
+      (','.join('a' * 14) + '\n', "row 1 must hold numbers.*'a'"),
   ):
     path.write_text(content)
     with pytest.raises(errors.DataError, match=message):
@@ -138,6 +145,15 @@ def test_school_is_split_and_scaled_as_motley_does(tmp_path, seed):
       np.testing.assert_allclose(found[1], targets[rows], rtol=1e-6)
 
 
+def test_files_may_lie_in_a_folder_of_the_name_of_the_task(tmp_path):
+  (tmp_path / 'school').mkdir()  # Such as one of results.
+  silo_files.school(tmp_path)
+  assert _build('school', tmp_path).num_clients == 4
+  silo_files.school(tmp_path / 'school', counts=(30, 30))
+  (tmp_path / 'school.mat').unlink()
+  assert _build('school', tmp_path).num_clients == 2
+
+
 def test_school_names_what_is_wrong_with_its_file(tmp_path):
   with pytest.raises(errors.DataError, match='folder of school.mat'):
     _build('school', '')
@@ -151,6 +167,20 @@ def test_school_names_what_is_wrong_with_its_file(tmp_path):
   silo_files.school(tmp_path, counts=(22, 2))
   with pytest.raises(errors.DataError, match='school 2 .*at least 3 rows'):
     _build('school', tmp_path)
+  silo_files.school(tmp_path)
+  whole = {name: io.loadmat(path)[name] for name in 'XY'}
+  for changes, message in (
+      (dict(Y=whole['Y'][:, :2]), r'cells \[1, n\].*\[1, 4\].*\[1, 2\]'),
+      ({name: whole[name].T for name in 'XY'}, r'cells \[1, n\].*\[4, 1\]'),
+      (dict(X=np.ones([1, 4]), Y=np.ones([1, 4])), 'found float64'),
+      (dict(Y=_cells([c * np.nan for c in whole['Y'][0]])), 'finite numbers'),
+      (dict(Y=_cells([c * 0 for c in whole['Y'][0]])), 'different scores'),
+      (dict(X=_cells([c[:, :k + 3] for k, c in enumerate(whole['X'][0])])),
+       'school 2 must have 3 features'),
+  ):
+    io.savemat(path, {**whole, **changes})
+    with pytest.raises(errors.DataError, match=message):
+      _build('school', tmp_path)
   silo_files.school(tmp_path)
   with pytest.raises(ValueError, match='`train_fraction` must not be given'):
     _build('school', tmp_path, train_fraction=0.5)

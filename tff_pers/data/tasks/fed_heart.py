@@ -23,6 +23,7 @@ _DROPPED = (10, 11, 12)
 _CODES = (2, 6)
 _LABEL = 13
 _TRAIN_FRACTION, _SPLIT_SEED = 0.66, 43
+_FEWEST = 4
 
 DECLARATION = registry.Declaration(
     classification=True,
@@ -80,29 +81,36 @@ def build(
       model=DECLARATION.named_model(),
       rounds=15,
       eval_every=5,
+      splits='file',
   )
 
 
 def _read(path: str) -> np.ndarray:
   """Returns a hospital's complete rows without the dropped columns."""
-  try:
-    rows = np.genfromtxt(path, delimiter=',', missing_values='?', ndmin=2)
-  except ValueError as error:
-    raise errors.DataError(
-        f'{path} must have {_NUM_COLUMNS} columns with commas, found:'
-        f' {errors.first_line(error)}.'
-    ) from error
-  if rows.shape[1] != _NUM_COLUMNS:
-    raise errors.DataError(
-        f'{path} must have {_NUM_COLUMNS} columns with commas, found'
-        f' {rows.shape[1]}.'
-    )
-  rows = np.delete(rows, _DROPPED, axis=1)
+  numbers: list[list[float]] = []
+  with open(path, encoding='utf-8') as file:
+    for number, line in enumerate(filter(str.strip, file), 1):
+      cells = [cell.strip() for cell in line.split(',')]
+      try:
+        numbers.append([
+            np.nan if cell in ('', '?') else float(cell) for cell in cells
+        ])
+      except ValueError as error:
+        raise errors.DataError(
+            f'{path}, row {number} must hold numbers, ? where one is missing,'
+            f' found: {errors.first_line(error)}.'
+        ) from error
+      if len(cells) != _NUM_COLUMNS:
+        raise errors.DataError(
+            f'{path}, row {number} must have {_NUM_COLUMNS} columns with'
+            f' commas, found {len(cells)}.'
+        )
+  rows = np.delete(np.reshape(numbers, [-1, _NUM_COLUMNS]), _DROPPED, axis=1)
   rows = rows[~np.isnan(rows).any(axis=1)]
-  if len(rows) < 2:
+  if len(rows) < _FEWEST:
     raise errors.DataError(
-        f'{path} must have two rows without a missing value, one to train and'
-        f' one to test on, found {len(rows)}.'
+        f'{path} must have at least {_FEWEST} rows without a missing value, two'
+        f' of them to train on, found {len(rows)}.'
     )
   return rows
 

@@ -55,16 +55,16 @@ def build(
   schools = _read(request.data_dir)
   least = min(y.min() for _, y in schools)
   most = max(y.max() for _, y in schools)
-  xs, ys, is_test = [], [], []
+  xs, ys, is_test, raw = [], [], [], []
   for own, scores in schools:
     train, validation, test = _drawn_rows(len(own), request.seed)
-    deviation = own[train].std(0)
     # About half of a school's features are constant.
-    deviation[deviation == 0] = 1.0
+    deviation = np.where(np.ptp(own[train], 0) > 0, own[train].std(0), 1.0)
     # Rows to validate on are the last ones that are not to test on.
     order = np.concatenate([train, validation, test])
     xs.append((own[order] - own[train].mean(0)) / deviation)
     ys.append((scores[order] - least) / (most - least))
+    raw.append(np.column_stack([own, scores])[order])
     is_test.append(np.arange(len(own)) >= len(own) - len(test))
   x, y = (np.concatenate(part).astype(np.float32) for part in (xs, ys))
   sizes = [len(own) for own in xs]
@@ -74,15 +74,12 @@ def build(
           x, y, 0, _FILE, np.repeat(range(len(sizes)), sizes),
           np.concatenate(is_test),
           client_names=np.array([f'school {1 + k}' for k in range(len(sizes))]),
-          row_keys=split.content_keys(
-              np.column_stack([x, y]).view(np.uint32).astype(np.uint64).T
-          ),
+          row_keys=split.content_keys(np.concatenate(raw).T.view(np.uint64)),
       ),
       partition=DECLARATION.partition,
       num_clients=DECLARATION.num_clients,
       train_fraction=1 - _HELD_OUT,
       model=DECLARATION.named_model(),
-      splits='file',
   )
 
 
@@ -112,12 +109,28 @@ def _read(data_dir: str) -> list[tuple[np.ndarray, np.ndarray]]:
     raise errors.DataError(
         f'{path} must hold X and Y, found no {min(missing)}.'
     )
-  schools = []
-  for number, (x, y) in enumerate(zip(found['X'][0], found['Y'][0]), 1):
-    if len(x) != len(y) or len(x) < _FEWEST:
+  x, y = found['X'], found['Y']
+  if x.dtype != object or x.shape != y.shape or x.shape[:1] != (1,):
+    raise errors.DataError(
+        f'{path} must hold X and Y as cells [1, n], found {x.dtype} of shape'
+        f' {list(x.shape)} and {y.dtype} of shape {list(y.shape)}.'
+    )
+  schools = [
+      (own.astype(np.float64), scores.astype(np.float64).reshape(-1))
+      for own, scores in zip(x[0], y[0])
+  ]
+  width = schools[0][0].shape[-1]
+  for number, (own, scores) in enumerate(schools, 1):
+    if own.shape != (len(scores), width) or len(scores) < _FEWEST:
       raise errors.DataError(
-          f'{path}, school {number} must have a score for each row, and at'
-          f' least {_FEWEST} rows, found {len(x)} rows and {len(y)} scores.'
+          f'{path}, school {number} must have {width} features and a score for'
+          f' each row, and at least {_FEWEST} rows, found shape'
+          f' {list(own.shape)} and {len(scores)} scores.'
       )
-    schools.append((x.astype(np.float64), y[:, 0].astype(np.float64)))
+    if not (np.isfinite(own).all() and np.isfinite(scores).all()):
+      raise errors.DataError(
+          f'{path}, school {number} must hold finite numbers, found others.'
+      )
+  if len({score for _, scores in schools for score in scores}) < 2:
+    raise errors.DataError(f'{path}, Y must hold different scores, found one.')
   return schools

@@ -66,6 +66,15 @@ def test_check_refuses_what_can_never_be(text, number, message):
     robust.check(text, number)
 
 
+@pytest.mark.parametrize('text, needs', [
+    ('bucketing(median)', False), ('bucketing(krum)', True),
+    ('norm_clipping(median)', False),
+    ('norm_clipping[radius=arc](median)', True), ('nnm(median)', True),
+])
+def test_f_is_needed_where_a_part_needs_it(text, needs):
+  assert robust.parse(text).needs_f == needs
+
+
 def test_check_takes_the_least_number_of_clients():
   robust.check('krum[f=3]', 9)
   robust.check('median[f=4]', 9)

@@ -83,11 +83,13 @@ TEXTS = {
 }
 SMALL = {
     '': dict(local_steps=2),  # Momentum acts in the second.
-    # Of three messages the third has staleness 2.
+    # Of three messages the third has staleness 2, or 1 if two are a version.
     'fedasync': dict(hinge_start=1),
+    'fedbuff': dict(buffer_size=2, hinge_start=0),
+    # The coins of seed 3 else give no client two local steps in a row.
+    'l2gd': dict(local_steps=40),
     'fedrep': dict(private_epochs=1, final_epochs=1),
     'floral': dict(adapt_epochs=1, router_warmup_steps=1),
-    'fedbuff': dict(buffer_size=2),
     'fedrolex': dict(tiers='1:0.37'),
     'fjord': dict(tiers='1:0.37'),
     # Either limit ends the reconstruction at some client.

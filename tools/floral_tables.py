@@ -2,11 +2,9 @@
 
     .venv/bin/python tools/floral_tables.py OUT [FEMNIST] [SCHOOL]
 
-OUT/unequal.npz, loners.npz and sizes.npz are scikit-learn's digits of 20
-clients, whose labels are permuted: alike in clusters of 14, 4 and 2 clients;
-alike in two clusters of 7, and differently at each of 6 others; alike in
-clusters of 5 clients with 8 to 200 rows, log-uniform. images.npz is unequal.npz
-as images of 8 x 8. FEMNIST, the file `femnist_writers.npz` of x, y and
+OUT/unequal.npz, loners.npz and sizes.npz are those of
+tff_pers/experiments/default_tables.py; images.npz is unequal.npz as images of
+8 x 8. FEMNIST, the file `femnist_writers.npz` of x, y and
 `duplicate`, gives letters.npz: five groups of 12 characters each, called 0 to
 11, 5 clients of 60 rows. SCHOOL, `school.mat`, gives school.npz: its first 20
 schools.
@@ -17,34 +15,17 @@ import sys
 
 import numpy as np
 from scipy import io
-from sklearn import datasets
+
+from tff_pers.experiments import default_tables
 
 
 def write_digits(out: pathlib.Path) -> None:
-  """Writes unequal.npz, loners.npz, sizes.npz and images.npz."""
-  x, y = datasets.load_digits(return_X_y=True)
-  x = (x / 16).astype(np.float32)
-  sizes = np.exp(
-      np.random.default_rng(2).uniform(np.log(8), np.log(200), 20)
-  ).astype(int)
-  for name, counts, clusters in (
-      ('unequal', [89] * 20, [14, 4, 2]),
-      ('loners', [89] * 20, [7, 7] + [1] * 6),
-      ('sizes', sizes, [5] * 4),
-  ):
-    rng = np.random.default_rng(0)
-    names = [np.arange(10)] + [rng.permutation(10) for _ in clusters[1:]]
-    client = np.repeat(np.arange(20), counts)
-    rows = np.random.default_rng(1).permutation(len(y))[:len(client)]
-    of_client = np.repeat(names, clusters, axis=0)
-    table = dict(
-        x=x[rows], y=of_client[client, y[rows]].astype(np.int32), client=client
-    )
-    np.savez(out / f'{name}.npz', **table)
-    if name == 'unequal':
-      np.savez(
-          out / 'images.npz', **dict(table, x=table['x'].reshape(-1, 8, 8, 1))
-      )
+  """Writes the tables of `benchmark_defaults`, and images.npz."""
+  default_tables.write(str(out))
+  table = dict(np.load(out / 'unequal.npz'))
+  np.savez(
+      out / 'images.npz', **dict(table, x=table['x'].reshape(-1, 8, 8, 1))
+  )
 
 
 def write_letters(out: pathlib.Path, source: str) -> None:

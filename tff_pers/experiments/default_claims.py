@@ -5,11 +5,11 @@ import re
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
-from sklearn import datasets
 
 from tff_pers.core import files
 from tff_pers.evaluation import results
 from tff_pers.experiments import benchmarks
+from tff_pers.experiments import default_tables
 from tff_pers.experiments import flags
 from tff_pers.experiments import orderings
 
@@ -30,7 +30,7 @@ def run(
   """
   chosen = _chosen(given['settings'], given['data_dir'], settings)
   top = flags.output_dir(given, 'benchmark_defaults')
-  _write_tumours(top)
+  default_tables.write(top)
   sections, holds = [], True
   for name in chosen:
     code = _compare(settings[name], given, top, name, compare)
@@ -60,24 +60,6 @@ def _chosen(text: str, data_dir: str, settings) -> list[str]:
           f' none. Tip: --settings={_EMBEDDED} are those that need no files.'
       )
   return names
-
-
-def _write_tumours(folder: str) -> None:
-  """Writes two tables of tumours with 10 clients each.
-
-  In the first, every second client has swapped labels; in the second, each
-  client has a tenth of the tumours, sorted by size.
-  """
-  x, y = datasets.load_breast_cancer(return_X_y=True)
-  x = ((x - x.mean(0)) / x.std(0)).astype(np.float32)
-  client = np.random.default_rng(0).integers(10, size=len(y))
-  swapped = np.where(client % 2, 1 - y, y)
-  tenth = np.argsort(np.argsort(x[:, 0])) * 10 // len(y)
-  os.makedirs(folder, exist_ok=True)
-  np.savez(os.path.join(folder, 'tumours.npz'), x=x, y=swapped, client=client)
-  np.savez(
-      os.path.join(folder, 'tumours_by_size.npz'), x=x, y=y, client=tenth
-  )
 
 
 def _compare(setting, given, top: str, name: str, compare) -> int:

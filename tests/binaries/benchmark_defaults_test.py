@@ -17,7 +17,9 @@ _METRICS = ('round', 'lambda', 'visits_idle', 'cluster_accuracy')
 _ROUNDS = ((1, 0.0, 1.0, 0.2), (2, 5.0, 0.5, 0.9), (3, 5.0, 0.9, 0.96))
 
 
-def _write(folder, algo, accuracy, seeds=(3,), rounds=_ROUNDS, new=None):
+def _write(
+    folder, algo, accuracy, seeds=(3,), rounds=_ROUNDS, new=None, loss=0.1
+):
   """Writes runs as `compare` does; `new` is the accuracy of new clients."""
   folder.mkdir(exist_ok=True)
   for seed in seeds:
@@ -38,7 +40,7 @@ def _write(folder, algo, accuracy, seeds=(3,), rounds=_ROUNDS, new=None):
     if not file.tell():
       writer.writerow(comparison.RUN_COLUMNS)
     writer.writerows(
-        [algo, seed, accuracy, accuracy, 0.1, 0.1] for seed in seeds
+        [algo, seed, accuracy, accuracy, loss, loss] for seed in seeds
     )
 
 
@@ -51,26 +53,46 @@ def _rows(name, folder):
   return default_claims.check(benchmark_defaults.SETTINGS[name], str(folder))
 
 
-# perm, local_only, fedavg; then whether it is near local_only, near fedavg.
-@pytest.mark.parametrize('name, accuracies, holds', [
-    ('rotated', (0.79, 0.80, 0.80), (True, True)),
-    ('rotated', (0.78, 0.80, 0.70), (False, True)),
-    ('rotated', (0.78, 0.70, 0.80), (True, False)),
-    ('dirichlet_raw', (0.78, 0.70, 0.80), (True, True)),
-    ('label_shift', (0.89, 0.80, 0.20), (False, True)),
-    ('label_shift', (0.91, 0.80, 0.20), (True, True)),
-    ('label_shift_raw', (0.87, 0.80, 0.20), (True, True)),
-    ('synthetic_groups', (0.81, 0.80, 0.20), (False, True)),
-    ('synthetic_groups', (0.83, 0.80, 0.20), (True, True)),
-    *((name, (0.79, 0.80, 0.81), (True, False)) for name in (
+_ALGOS = ('perm', 'floral', 'local_only', 'fedavg', 'fedavg_finetuned')
+
+
+# Accuracies of `_ALGOS`, and which claims do not hold.
+@pytest.mark.parametrize('name, accuracies, broken', [
+    ('rotated', (0.79, 0.79, 0.80, 0.80, 0.80), []),
+    ('rotated', (0.78, 0.90, 0.80, 0.70, 0.70), ['local_only-0.015<=perm']),
+    ('dirichlet_raw', (0.78, 0.90, 0.70, 0.80, 0.70), []),
+    ('dirichlet_raw', (0.76, 0.90, 0.70, 0.80, 0.70), ['fedavg-0.03<=perm']),
+    ('label_shift', (0.89, 0.90, 0.80, 0.2, 0.2), ['local_only+0.1<=perm']),
+    ('label_shift', (0.91, 0.90, 0.80, 0.2, 0.2), []),
+    ('label_shift_raw', (0.87, 0.90, 0.80, 0.2, 0.2), []),
+    ('label_shift_raw', (0.85, 0.9, 0.80, 0.2, 0.2), ['local_only+0.06<=perm']),
+    ('synthetic_groups', (0.81, 0.9, 0.8, 0.2, 0.2), ['local_only+0.02<=perm']),
+    ('synthetic_groups', (0.83, 0.90, 0.80, 0.2, 0.2), []),
+    *((name, (0.79, 0.79, 0.80, 0.81, 0.82), [
+        'fedavg-0.015<=perm', 'fedavg_finetuned-0.015<=perm',
+        'fedavg-0.015<=floral', 'fedavg_finetuned-0.015<=floral',
+    ]) for name in (
         'rotated_raw', 'shards', 'shards_raw', 'dirichlet', 'iid', 'iid_raw',
-        'tumours', 'tumours_by_size', 'femnist',
+        'tumours', 'tumours_by_size', 'wines', 'unequal', 'loners', 'sizes',
+        'femnist', 'femnist_40',
     )),
 ])
-def test_accuracies(tmp_path, name, accuracies, holds):
-  for algo, value in zip(('perm', 'local_only', 'fedavg'), accuracies):
+def test_accuracies(tmp_path, name, accuracies, broken):
+  for algo, value in zip(_ALGOS, accuracies):
     _write(tmp_path, algo, value)
-  assert _held(name, tmp_path) == [*holds, True, True]
+  rows = _rows(name, tmp_path)
+  assert [row['claim'] for row in rows if row['holds'] == 'no'] == broken
+  assert len(rows) > len(broken) + 2
+
+
+@pytest.mark.parametrize('name', ['school', 'diabetes'])
+@pytest.mark.parametrize('floral, holds', [(1.02, True), (1.04, False)])
+def test_losses(tmp_path, name, floral, holds):
+  for algo, loss in zip(_ALGOS, (1.0, floral, 1.0, 1.3, 1.3)):
+    _write(tmp_path, algo, 0.0, loss=loss)
+  broken = [row['claim'] for row in _rows(name, tmp_path)
+            if row['holds'] == 'no']
+  assert broken == ([] if holds else ['floral<=1.03*local_only'])
 
 
 @pytest.mark.parametrize('rounds, log, holds', [
@@ -86,12 +108,12 @@ def test_accuracies(tmp_path, name, accuracies, holds):
 ])
 def test_rounds(tmp_path, rounds, log, holds):
   _write(tmp_path, 'perm', 0.9, seeds=(3, 4), rounds=_ROUNDS)
-  for algo in ('local_only', 'fedavg'):
+  for algo in _ALGOS[1:]:
     _write(tmp_path, algo, 0.5)
   _write(tmp_path, 'perm', 0.9, seeds=(5,), rounds=rounds)
   with open(tmp_path / 'perm' / 'seed5' / 'train.log', 'a') as file:
     file.write(log)
-  assert _held('iid', tmp_path) == [True, True, *holds]
+  assert _held('iid', tmp_path)[3:] == [True, True, True, *holds]
 
 
 @pytest.mark.parametrize('new, holds', [(0.871, True), (0.869, False)])

@@ -1,17 +1,18 @@
 """Keeps runs that pages quote in results/, and makes the tables of pages.
 
-    python -m tests.result_tables relatives/iid FOLDER [--commit=COMMIT]
+    python -m tests.result_tables overview/iid FOLDER [--commit=COMMIT]
 
 takes the runs of a finished comparison (`compare`, `compare_tuned` or a part of
-a `benchmark`) from its folder to results/relatives/iid.csv: a row for each
+a `benchmark`) from its folder to results/overview/iid.csv: a row for each
 variant and seed, which replaces the row of before; other rows stay. COMMIT is
 where the runs were made, HEAD by default.
 
     python -m tests.result_tables
 
 or `make tables`, and the command above as well, writes the tables of README and
-docs again: what stands there between <!-- table: relatives/iid --> and
-<!-- /table -->. A row is stale where its flags are refused today, or where
+docs again: what stands there between <!-- table: overview/iid --> and
+<!-- /table -->; <!-- table: overview --> is a table of all files of the folder.
+A row is stale where its flags are refused today, or where
 tests/contracts/golden.json has other values of its method than at its commit;
 the table marks it.
 """
@@ -27,6 +28,7 @@ import shlex
 import subprocess
 from typing import Any, Mapping, Optional, Sequence
 
+from tests import overview
 from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
@@ -60,7 +62,7 @@ def golden_hashes(text: str) -> dict[str, str]:
 
 
 def read(name: str) -> list[dict[str, str]]:
-  """Returns the rows of a file such as relatives/iid; empty without it.
+  """Returns the rows of a file such as overview/iid; empty without it.
 
   Raises:
     damaged.DamagedError: If a column is missing, or a number is none.
@@ -170,11 +172,14 @@ def table(name: str) -> str:
   accuracies, or of losses where there are none.
 
   Args:
-    name: Such as relatives/iid.
+    name: Such as overview/iid; the name of a folder stands for all of its files,
+      one column each.
 
   Raises:
     ValueError: If there are no rows.
   """
+  if (RESULTS / name).is_dir():
+    return _table_of_tasks(name)
   rows = read(name)
   if not rows:
     raise ValueError(f'A table must have rows in results/, found {name}.')
@@ -209,6 +214,20 @@ def table(name: str) -> str:
       f'(`results/{name}.csv`, commit {commits}; kB of a client and round.)',
       *notes,
   ])
+
+
+def _table_of_tasks(name: str) -> str:
+  """Returns the table of a folder, and what its ranks say."""
+  rows = {
+      path.stem: read(f'{name}/{path.stem}')
+      for path in sorted((RESULTS / name).glob('*.csv'))
+  }
+  notes = dict.fromkeys(
+      f'† Stale: `{row["variant"]}` on {task}, {reason}'
+      for task, own in rows.items() for row in own if (reason := stale(row))
+  )
+  source = f'(`results/{name}/*.csv`; MB of a client in a whole run.)'
+  return '\n\n'.join([overview.page(rows), source, *notes])
 
 
 def _choice(row: Mapping[str, str]) -> str:

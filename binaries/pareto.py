@@ -23,6 +23,7 @@ Figures of Charles and Konecny (2021), mu = 1:
                0.01 on --task: the mean loss of the local steps over rounds;
                flags and files of compare; clients alike, as in the paper
   --figure=13  as 12, for each gamma the best eta of 0.001 to 10 by this loss
+These three are rerun to resume.
 """
 
 from tff_pers.experiments import startup

@@ -4,6 +4,7 @@
 
 Trains one method on one task with one seed. Writes config.json, metrics.csv,
 clients.csv, checkpoint.sqlite, TensorBoard events and plots to --output_dir.
+Rerun the same command to resume after an interruption.
 """
 
 from tff_pers.experiments import startup

@@ -1,5 +1,6 @@
 """Bad flags and data: one sentence, exit code 2, nothing written."""
 
+import importlib
 import json
 import os
 
@@ -401,3 +402,22 @@ def test_relative_paths_start_where_bazel_run_was_called(monkeypatch, tmp_path):
   monkeypatch.setenv('BUILD_WORKING_DIRECTORY', str(tmp_path))
   assert flags.resolve_path('runs/a') == str(tmp_path / 'runs' / 'a')
   assert flags.resolve_path('/runs/a') == '/runs/a'
+
+
+def _interrupted(*_):
+  raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize('program, resumes', [
+    ('train', True), ('compare', True), ('benchmark_defaults', True),
+    ('benchmark_robustness', True), ('benchmark_memory', False),
+    ('evaluate', False),
+])
+def test_only_what_resumes_says_so_when_it_is_interrupted(
+    program, resumes, monkeypatch, capsys
+):
+  main = importlib.import_module(f'binaries.{program}').main
+  monkeypatch.setattr(main, '_body', _interrupted)
+  assert main(['']) == 130
+  assert ('rerun the same command to resume' in capsys.readouterr().err
+          ) == resumes

@@ -561,7 +561,8 @@ class Program:
 
     Args:
       name: Its name.
-      summary: Beginning of its help, the docstring of its module.
+      summary: Beginning of its help, the docstring of its module. Who interrupts
+        the program is told to rerun it only if this says that it resumes.
       body: `(values of the given flags, all flags) -> exit code`, None for 0;
         raises UsageError if flags conflict or cannot be carried out. Without
         the second argument if the program has only flags of its own.
@@ -585,7 +586,9 @@ class Program:
 
   def __call__(self, argv: Sequence[str]) -> int:
     """Runs the program on `argv`; returns its exit code."""
-    return run(self._name, self._main, argv)
+    return run(
+        self._name, self._main, argv, resumes='resume' in self._summary
+    )
 
   def _main(self, argv: Sequence[str]) -> int:
     table = self.flag_table()
@@ -601,9 +604,17 @@ class Program:
 
 
 def run(
-    name: str, main: Callable[[Sequence[str]], int], argv: Sequence[str]
+    name: str, main: Callable[[Sequence[str]], int], argv: Sequence[str],
+    resumes: bool = True,
 ) -> int:
-  """Returns the exit code of `main(argv)`; prints errors as one sentence."""
+  """Returns the exit code of `main(argv)`; prints errors as one sentence.
+
+  Args:
+    name: Name of the program.
+    main: What it runs.
+    argv: Its command line.
+    resumes: Whether the same command goes on after an interruption.
+  """
   gc.freeze()
   gc.enable()  # `startup.begin` turned it off.
   # Programs may end before a runtime is installed; the finalizer of TFF's own
@@ -622,6 +633,7 @@ def run(
     code, text = 1, outside_cause(error)
   except KeyboardInterrupt:
     code = INTERRUPTED
-    text = 'Interrupted. Tip: rerun the same command to resume.'
+    tip = ' Tip: rerun the same command to resume.'
+    text = 'Interrupted.' + tip * resumes
   print(f'{name}: {text}', file=sys.stderr)
   return code

@@ -11,7 +11,9 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.mark.slow
 @pytest.mark.parametrize('program, rows', [
-    ('benchmark_round', ['fedavg', 'perm_two_stage', 'perm_single_loop']),
+    ('benchmark_round', [
+        'fedavg', 'perm_two_stage', 'perm_single_loop', 'perfedavg', 'pfedme',
+    ]),
     (
         'benchmark_round --clients_per_round=2',
         ['fedavg', 'perm[models=3]', 'perm'],

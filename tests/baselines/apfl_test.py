@@ -27,29 +27,6 @@ def _q6(num_rounds=60, **hyperparameters):
   return weights[0], states['alpha'], states['weights'][0]
 
 
-def test_shared_model_is_that_of_fedavg_bit_for_bit():
-  """Baselines B1: w never depends on v and alpha."""
-  _, states, _, _ = rounds.run('apfl')
-  _, expected, _, _ = rounds.run('fedavg')
-  rounds.assert_identical(states, expected)
-
-
-def test_alpha_of_one_is_local_training_bit_for_bit():
-  """Baselines B2."""
-  process, states, client_states, _ = rounds.run(
-      'apfl', alpha0=1.0, adaptive=False
-  )
-  local, local_states, expected, _ = rounds.run('local_only')
-  assert set(client_states) == {0, 1, 2, 3}
-  for i, state in client_states.items():
-    assert state['alpha'] == 1.0
-    rounds.assert_identical(state['weights'], expected[i])
-  rounds.assert_identical(
-      process.client_model(states[-1], client_states[0], 0),
-      local.client_model(local_states[-1], expected[0], 0),
-  )
-
-
 @pytest.mark.parametrize('alpha0', [0.0, 0.5, 1.0])
 def test_shared_trajectory_for_any_fixed_alpha(alpha0):
   """Baselines B14, 3.3: Q6; alpha = 0 leaves v at v^0."""

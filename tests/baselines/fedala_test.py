@@ -19,12 +19,6 @@ from tff_pers.models import partition
 from tff_pers.models import zoo
 
 
-def test_without_mixed_layers_the_server_is_that_of_fedavg_bit_for_bit():
-  _, states, _, _ = rounds.run('fedala', layers=0)
-  _, expected, _, _ = rounds.run('fedavg')
-  rounds.assert_identical(states, expected)
-
-
 def test_mixing_of_zero_is_a_local_head():
   """FedPer with that split; W = 0 stays because it is not learned."""
   process, _, _, _ = rounds.run('fedala', mixing_learning_rate=0.0)

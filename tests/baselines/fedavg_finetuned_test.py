@@ -37,13 +37,6 @@ def test_losses_after_fine_tuning(steps, expected):
   np.testing.assert_allclose(np.mean(before), 0.8)
 
 
-def test_training_is_that_of_fedavg_bit_for_bit():
-  """Baselines B1."""
-  _, states, _, _ = rounds.run('fedavg_finetuned')
-  _, expected, _, _ = rounds.run('fedavg')
-  rounds.assert_identical(states, expected)
-
-
 def test_client_deploys_its_iterate_of_the_coming_round():
   """Localized FedAvg (perm 3): u_i before aggregation, batches of use 0."""
   process, states, _, _ = rounds.run('fedavg_finetuned')

@@ -5,7 +5,6 @@ import collections
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tests import problems
 from tests import slow
@@ -19,19 +18,6 @@ _STATEFUL = [
     ('fedalt', dict(private_learning_rate=0.2)), ('fedrep', {}),
 ]
 _STATELESS = [('fedalt', dict(stateless=True)), ('fedrecon', {})]
-
-
-@pytest.mark.parametrize('name, options', _STATEFUL + _STATELESS)
-def test_only_global_weights_travel(name, options):
-  process = rounds.run(name, **options)[0]
-  parts = partition.from_scheme(problems.tiny_model(), 'output_layer')
-  message = process.parts.dispatch.type_signature.result.member
-  update = process.parts.work.type_signature.result.member['update']
-  assert tff.structure.name_list(message) == ['seed', 'round', 'weights']
-  assert message['weights'] == update == parts.global_type
-  is_stateless = (name, options) in _STATELESS
-  kept = tff.to_type(()) if is_stateless else parts.private_type
-  assert process.client_state_type == kept
 
 
 @pytest.mark.parametrize('split, is_private', [

@@ -177,19 +177,6 @@ def test_without_steps_nothing_changes():
 # --- Reductions. ---
 
 
-@pytest.mark.parametrize('client_weighting', [
-    'uniform', pytest.param('examples', marks=pytest.mark.slow)
-])
-def test_one_base_is_fedavg_bit_for_bit(client_weighting):
-  """Baselines B1, 7.5."""
-  _, states, _, _ = rounds.run_weighted(
-      'splitmix', client_weighting, tiers='1'
-  )
-  _, expected, _, _ = rounds.run_weighted('fedavg', client_weighting)
-  for state, other in zip(states, expected):
-    rounds.assert_identical(_row(state, 0), other['weights'])
-
-
 @pytest.mark.parametrize('masked_loss', [False, True])
 def test_full_budgets_are_independent_runs_of_fedavg(masked_loss):
   """Baselines 7.5: of different initial models, on the same batches."""

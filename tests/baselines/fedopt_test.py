@@ -7,6 +7,7 @@ from baselines import fedopt
 from tests import problems
 from tff_pers.config import methods
 
+
 def _scalar_rounds(name, **options):
   """Returns w after rounds whose mean of u - w is 1, -.5, .25.
 

@@ -10,7 +10,6 @@ from tests import problems
 from tests.baselines import rounds
 from tests.baselines import simulator
 from tff_pers.client_works import local_sgd
-from tff_pers.data import client_data
 
 _BUDGET = dict(local_steps=5, learning_rate=0.1, batch_size=50)
 
@@ -53,10 +52,7 @@ def test_alpha_gradient_is_the_derivative_of_the_loss():
   model, data = problems.tiny_model(), problems.tiny_clients()[4]
   v = model.init(tf.constant([1, 2], tf.int64))
   u = model.init(tf.constant([3, 4], tf.int64))
-  batch = client_data.Batch(
-      tf.constant(data['examples']['x']), tf.constant(data['examples']['y']),
-      tf.ones([7], tf.bool), tf.zeros([2], tf.int64),
-  )
+  batch = rounds.whole_batch(data)
   alpha = tf.constant(0.3, tf.float64)
   _, gradient = model.loss_and_gradient(apfl.mix(alpha, v, u), batch)
   loss = lambda shift: model.batch_loss(apfl.mix(alpha + shift, v, u), batch)

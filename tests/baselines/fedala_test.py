@@ -53,11 +53,7 @@ def _head():
   parts = partition.last_layers(model, 1)
   body, own = parts.split(model.init(tf.constant([1, 2], tf.int64)))
   received = parts.split(model.init(tf.constant([3, 4], tf.int64)))[1]
-  examples = problems.tiny_clients()[4]['examples']
-  batch = client_data.Batch(
-      tf.constant(examples['x']), tf.constant(examples['y']),
-      tf.ones([7], tf.bool), tf.zeros([2], tf.int64),
-  )
+  batch = rounds.whole_batch(problems.tiny_clients()[4])
   return parts.private_model(body), own, received, batch
 
 

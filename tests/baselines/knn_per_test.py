@@ -148,16 +148,6 @@ def test_lambda_of_zero_deploys_the_global_model():
   )
 
 
-def test_the_nearest_of_the_examples_themselves_is_exact():
-  """k = 1 and lambda = 1 on training points, whatever their labels are."""
-  client, neighbours = _client(30), _neighbours(problems.tiny_model(), k=1)
-  found = _predict(
-      neighbours.deployed(), _weights(neighbours, client, 1.0),
-      client['examples']['x'],
-  )
-  np.testing.assert_array_equal(found.argmax(axis=1), client['examples']['y'])
-
-
 def test_clients_of_opposite_labels(trained):
   """One phi: kNN-Per is near 1, FedAvg at .5."""
   process = trained[0]

@@ -187,6 +187,8 @@ def test_refuses_momentum_where_nothing_gathers_it(name, options, momentum):
         ('ditto', dict(local_steps=1, mode='posthoc')),
         ('fedavg_finetuned', dict(local_steps=1, steps=2)),
         ('fedavg_finetuned', dict(local_steps=0, local_epochs=1, steps=1)),
+        ('fedalt', dict(local_steps=1, private_steps=2)),
+        ('fedalt', dict(local_steps=1, private_epochs=1)),
     ],
 )
 def test_takes_momentum_where_one_line_is_longer(name, options):

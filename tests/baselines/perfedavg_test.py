@@ -81,10 +81,7 @@ def test_exact_step_is_the_gradient_of_the_meta_objective(variant):
       'uniform',
   )
   update = work.update(rounds.message(weights), (), rounds.tensors(data)).update
-  whole = client_data.Batch(
-      tf.constant(data['examples']['x']), tf.constant(data['examples']['y']),
-      tf.ones([6], tf.bool), tf.zeros([2], tf.int64),
-  )
+  whole = rounds.whole_batch(data)
   with tf.GradientTape() as tape:
     tape.watch(weights)
     _, gradient = model.loss_and_gradient(weights, whole)

@@ -9,7 +9,6 @@ import scipy.optimize
 import tensorflow as tf
 
 from tests import acting
-from tests import slow
 from tests.algorithms.perm import visits
 from tff_pers.algorithms.perm import perm
 from tff_pers.algorithms.perm import perm_client
@@ -120,9 +119,8 @@ def test_who_trained_deploys_after_own_steps_and_the_table_stays():
   np.testing.assert_array_equal(process.client_model(state, (), 2)[0], stored)
 
 
-@pytest.mark.parametrize('seed', slow.beyond(2, range(4)))
-def test_combinations_are_the_least_squares(seed):
-  rng = np.random.default_rng(seed)
+def test_combinations_are_the_least_squares():
+  rng = np.random.default_rng(0)
   rows = rng.dirichlet(np.full(6, 0.5), 6).astype(np.float32)
   targets = rng.dirichlet(np.full(6, 0.5), 3)
   found = perm_new_clients.combinations(

@@ -8,26 +8,22 @@ import tensorflow as tf
 
 from tests.baselines import rounds
 
-_FALLING = dict(
-    learning_rate_schedule='steps', learning_rate_rounds='1:2',
-    learning_rate_decay=0.5, momentum=0.5,
-)
-# By name: what turns the method's own part off, and options of both.
+# By name, what turns the method's own part off.
 _FEDAVG = {
-    'apfl': ({}, {}),
-    'ditto': (dict(lambda_=1.0), {}),
-    'ensemble': (dict(num_models=1), {}),
-    'fedala': (dict(layers=0), {}),
-    'fedavg_finetuned': (dict(select='validation', max_epochs=3), {}),
-    'fedem': (dict(num_models=1), {}),
-    'fedrolex': (dict(tiers='1'), {}),
-    'fjord': (dict(tiers='1'), {}),
-    'heterofl': (dict(tiers='1', scaler='on'), {}),
-    'ifca': (dict(num_models=1), {}),
-    'knn_per': ({}, {}),
-    'splitmix': (dict(tiers='1'), {}),
+    'apfl': {},
+    'ditto': dict(lambda_=1.0),
+    'ensemble': dict(num_models=1),
+    'fedala': dict(layers=0),
+    'fedavg_finetuned': dict(select='validation', max_epochs=3),
+    'fedem': dict(num_models=1),
+    'fedrolex': dict(tiers='1'),
+    'fjord': dict(tiers='1'),
+    'heterofl': dict(tiers='1', scaler='on'),
+    'ifca': dict(num_models=1),
+    'knn_per': {},
+    'splitmix': dict(tiers='1'),
 }
-# The same but for the order of sums.
+# The same but for the order of sums; also options of both.
 _NEARLY_FEDAVG = {
     'fedavgm': (dict(beta=0.0), {}),
     'fedprox': (dict(mu=5.0), dict(local_steps=1)),  # The first u is w.
@@ -35,8 +31,6 @@ _NEARLY_FEDAVG = {
     'mime_lite': (dict(beta=0.0), {}),
     # Full batches: the gradient at w is that of the meta-step without a step.
     'perfedavg': (dict(a=0.0), dict(batch_size=7, learning_rate=0.2)),
-    # The step of its server falls as well.
-    'reptile': ({}, _FALLING),
 }
 
 
@@ -48,21 +42,21 @@ def _models(states):
   ]
 
 
-def _both(name, own, options):
-  return (
-      _models(rounds.run(name, **own, **options)[1]),
-      _models(rounds.run('fedavg', **options)[1]),
-  )
-
-
 @pytest.mark.parametrize('name', _FEDAVG)
 def test_it_is_fedavg_bit_for_bit(name):
-  rounds.assert_identical(*_both(name, *_FEDAVG[name]))
+  rounds.assert_identical(
+      _models(rounds.run(name, **_FEDAVG[name])[1]),
+      _models(rounds.run('fedavg')[1]),
+  )
 
 
 @pytest.mark.parametrize('name', _NEARLY_FEDAVG)
 def test_it_is_fedavg(name):
-  rounds.assert_close(*_both(name, *_NEARLY_FEDAVG[name]))
+  own, options = _NEARLY_FEDAVG[name]
+  rounds.assert_close(
+      _models(rounds.run(name, **own, **options)[1]),
+      _models(rounds.run('fedavg', **options)[1]),
+  )
 
 
 @pytest.mark.parametrize('name, own, kept', [

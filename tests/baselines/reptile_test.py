@@ -10,6 +10,18 @@ from tests.baselines import rounds
 from tff_pers.client_works import local_sgd
 from tff_pers.core import random
 
+_FALLING = dict(
+    learning_rate_schedule='steps', learning_rate_rounds='1:2',
+    learning_rate_decay=0.5, momentum=0.5,
+)
+
+
+def test_reptile_with_an_outer_step_of_one_trains_as_fedavg():
+  """Baselines B1: step sizes of clients fall, and that of the server as well."""
+  rounds.assert_close(
+      rounds.run('reptile', **_FALLING)[1], rounds.run('fedavg', **_FALLING)[1]
+  )
+
 
 @pytest.mark.parametrize(
     'final, expected',

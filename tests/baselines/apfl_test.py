@@ -10,7 +10,6 @@ from tests import problems
 from tests.baselines import rounds
 from tests.baselines import simulator
 from tff_pers.client_works import local_sgd
-from tff_pers.data import client_data
 
 _BUDGET = dict(local_steps=5, learning_rate=0.1, batch_size=50)
 
@@ -25,29 +24,6 @@ def _q6(num_rounds=60, **hyperparameters):
       client_state=lambda w: apfl.init_client_state(values, w),
   )
   return weights[0], states['alpha'], states['weights'][0]
-
-
-def test_shared_model_is_that_of_fedavg_bit_for_bit():
-  """Baselines B1: w never depends on v and alpha."""
-  _, states, _, _ = rounds.run('apfl')
-  _, expected, _, _ = rounds.run('fedavg')
-  rounds.assert_identical(states, expected)
-
-
-def test_alpha_of_one_is_local_training_bit_for_bit():
-  """Baselines B2."""
-  process, states, client_states, _ = rounds.run(
-      'apfl', alpha0=1.0, adaptive=False
-  )
-  local, local_states, expected, _ = rounds.run('local_only')
-  assert set(client_states) == {0, 1, 2, 3}
-  for i, state in client_states.items():
-    assert state['alpha'] == 1.0
-    rounds.assert_identical(state['weights'], expected[i])
-  rounds.assert_identical(
-      process.client_model(states[-1], client_states[0], 0),
-      local.client_model(local_states[-1], expected[0], 0),
-  )
 
 
 @pytest.mark.parametrize('alpha0', [0.0, 0.5, 1.0])
@@ -76,10 +52,7 @@ def test_alpha_gradient_is_the_derivative_of_the_loss():
   model, data = problems.tiny_model(), problems.tiny_clients()[4]
   v = model.init(tf.constant([1, 2], tf.int64))
   u = model.init(tf.constant([3, 4], tf.int64))
-  batch = client_data.Batch(
-      tf.constant(data['examples']['x']), tf.constant(data['examples']['y']),
-      tf.ones([7], tf.bool), tf.zeros([2], tf.int64),
-  )
+  batch = rounds.whole_batch(data)
   alpha = tf.constant(0.3, tf.float64)
   _, gradient = model.loss_and_gradient(apfl.mix(alpha, v, u), batch)
   loss = lambda shift: model.batch_loss(apfl.mix(alpha + shift, v, u), batch)

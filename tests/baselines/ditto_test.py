@@ -1,7 +1,6 @@
 """Ditto: its reductions, its fixed points, and what it pulls towards."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from baselines import ditto
@@ -10,26 +9,6 @@ from tests.baselines import rounds
 from tests.baselines import simulator
 
 _BUDGET = dict(local_steps=5, learning_rate=0.1, batch_size=50)
-
-
-@pytest.mark.parametrize('pull', [0.0, 1.0])
-def test_shared_model_is_that_of_fedavg_bit_for_bit(pull):
-  """Baselines B1, 3.4."""
-  _, states, _, _ = rounds.run('ditto', lambda_=pull)
-  _, expected, _, _ = rounds.run('fedavg')
-  rounds.assert_identical(states, expected)
-
-
-def test_without_pull_it_is_local_training_bit_for_bit():
-  """Baselines B2, 3.4."""
-  process, states, client_states, _ = rounds.run('ditto', lambda_=0.0)
-  _, _, expected, _ = rounds.run('local_only')
-  assert set(client_states) == {0, 1, 2, 3}
-  for i, state in client_states.items():
-    rounds.assert_identical(state, expected[i])
-    rounds.assert_identical(
-        process.client_model(states[-1], state, i), expected[i]
-    )
 
 
 def test_closed_form():

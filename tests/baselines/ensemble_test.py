@@ -10,7 +10,6 @@ from baselines import ensemble
 from baselines import fedavg
 from tests import problems
 from tests.baselines import rounds
-from tff_pers.data import client_data
 from tff_pers.models import mixtures
 
 _VALUES = dict(local_steps=5, batch_size=2, learning_rate=0.1)
@@ -20,15 +19,6 @@ _GROUPS = np.array([0, 1, 1, 0, 0])
 
 def _row(models, c):
   return tf.nest.map_structure(lambda leaf: leaf[c], models)
-
-
-def test_one_model_is_fedavg_bit_for_bit():
-  """Baselines B1, 4.3."""
-  _, states, client_states, _ = rounds.run('ensemble', num_models=1)
-  _, expected, _, _ = rounds.run('fedavg')
-  for state, other in zip(states, expected):
-    rounds.assert_identical(_row(state['models'], 0), other['weights'])
-  assert all(s['router'] == [0.0] for s in client_states.values())
 
 
 def test_oracle_is_separate_fedavg_runs_of_the_groups():
@@ -221,13 +211,6 @@ def test_new_clients_learn_a_router(router, known):
   assert np.abs(t).max() > 1
 
 
-def test_a_client_never_seen_mixes_evenly():
-  process, states, _, _ = rounds.run('ensemble', num_models=2)
-  fresh = process.initialize_client(states[-1], 4)
-  weights = process.client_model(states[-1], fresh, 4)
-  np.testing.assert_array_equal(weights['mixing'], [0.5, 0.5])
-
-
 @pytest.mark.parametrize('mix', ['logits', 'probabilities'])
 def test_oracle_in_rounds_and_of_clients_never_seen(mix):
   """One-hot mixtures of either kind learn; without a cluster they are even."""
@@ -256,38 +239,3 @@ def test_raises_on_an_oracle_without_groups(groups):
         ensemble.EnsembleHyperparameters(router='oracle'), num_models=2,
         groups=groups,
     )
-
-
-def test_learned_routers_find_the_clusters():
-  """Floral check 12 in small: two opposite linear maps, eight clients.
-
-  Each client has 3 examples of 4 features: too few to learn alone. The router
-  must name the cluster up to permutation, and the loss must be far below that
-  of one model for all (which is 1: half the squared difference of the maps).
-  """
-  from tff_pers.models import zoo  # pylint: disable=g-import-not-at-top
-  model = zoo.build('linear_regression', tf.TensorSpec([None, 4]), 0)
-  rng = np.random.default_rng(0)
-  w = rng.normal(size=4).astype(np.float32)
-  w /= np.linalg.norm(w)
-  def client(i, n):
-    x = rng.normal(size=[n, 4]).astype(np.float32)
-    return client_data.dense(i, x, x @ w * (1 if i % 2 else -1))
-  train = [client(i, 3) for i in range(8)]
-  process = ensemble.build_ensemble(
-      model,
-      ensemble.EnsembleHyperparameters(
-          local_steps=10, batch_size=3, learning_rate=0.1,
-          router_learning_rate=0.3,
-      ),
-      num_models=2,
-  )
-  states, client_states, _ = rounds.train(process, [range(8)] * 40, train)
-  results = process.evaluate(
-      states[-1], [client_states[i] for i in range(8)],
-      [dict(adapt=train[i], test=client(i, 50)) for i in range(8)],
-  )
-  chosen = [int(np.argmax(r['router'])) for r in results]
-  assert len(set(chosen[0::2])) == len(set(chosen[1::2])) == 1
-  assert chosen[0] != chosen[1]
-  assert np.mean([r['loss'] for r in results]) < 0.1

@@ -19,12 +19,6 @@ from tff_pers.models import partition
 from tff_pers.models import zoo
 
 
-def test_without_mixed_layers_the_server_is_that_of_fedavg_bit_for_bit():
-  _, states, _, _ = rounds.run('fedala', layers=0)
-  _, expected, _, _ = rounds.run('fedavg')
-  rounds.assert_identical(states, expected)
-
-
 def test_mixing_of_zero_is_a_local_head():
   """FedPer with that split; W = 0 stays because it is not learned."""
   process, _, _, _ = rounds.run('fedala', mixing_learning_rate=0.0)
@@ -59,11 +53,7 @@ def _head():
   parts = partition.last_layers(model, 1)
   body, own = parts.split(model.init(tf.constant([1, 2], tf.int64)))
   received = parts.split(model.init(tf.constant([3, 4], tf.int64)))[1]
-  examples = problems.tiny_clients()[4]['examples']
-  batch = client_data.Batch(
-      tf.constant(examples['x']), tf.constant(examples['y']),
-      tf.ones([7], tf.bool), tf.zeros([2], tf.int64),
-  )
+  batch = rounds.whole_batch(problems.tiny_clients()[4])
   return parts.private_model(body), own, received, batch
 
 

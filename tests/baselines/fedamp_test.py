@@ -6,7 +6,6 @@ import pytest
 from baselines import fedamp
 from tests import problems
 from tests.baselines import known_models
-from tests.baselines import rounds
 
 _tensor = known_models.tensor
 
@@ -34,14 +33,6 @@ def _numpy_attention(w, sigma=1.0, pull=0.5):
   np.fill_diagonal(slopes, 0)
   alpha = pull / max(slopes.sum(axis=1))
   return alpha * slopes, alpha
-
-
-def test_without_lambda_it_is_local_training_bit_for_bit():
-  """Check 1."""
-  _, _, client_states, _ = rounds.run('fedamp', lambda_=0.0)
-  _, _, expected, _ = rounds.run('local_only')
-  for i, state in client_states.items():
-    rounds.assert_identical(state, expected[i])
 
 
 @pytest.mark.parametrize('vectors', [np.ones((4, 3)), np.ones((1, 3))])

@@ -134,13 +134,6 @@ def test_every_fifth_example_is_held_out():
       )
 
 
-def test_training_is_that_of_fedavg_bit_for_bit():
-  _, states, _, _ = rounds.run(
-      'fedavg_finetuned', select='validation', max_epochs=3
-  )
-  rounds.assert_identical(states, rounds.run('fedavg')[1])
-
-
 def test_a_classifier_is_chosen_by_accuracy():
   """Of 20 examples 4 are held out; the first model's accuracy is NumPy's."""
   model = problems.tiny_model()

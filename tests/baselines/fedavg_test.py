@@ -96,17 +96,6 @@ def test_process_equals_simulator_and_ignores_copies_of_all_clients():
   rounds.assert_close(once[-1]['weights'], expected)
 
 
-def test_server_step_size_scales_the_mean_update():
-  problem = problems.s2(start=3.0)
-  work = local_sgd.build_local_sgd(
-      problem.model, fedavg.FedAvgHyperparameters(local_steps=2), 'uniform'
-  )
-  step = lambda eta_g: simulator.run(
-      work, problem, num_rounds=1, server_learning_rate=eta_g
-  )[0][0] - 3.0
-  np.testing.assert_allclose(step(0.25), step(1.0) / 4, rtol=1e-12)
-
-
 def test_raises_on_server_step_size_of_zero():
   with pytest.raises(ValueError, match='`server_learning_rate` must be'):
     dataclasses.replace(

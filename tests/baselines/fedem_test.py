@@ -26,16 +26,6 @@ def _count(num_examples):
   return dict(num_examples=tf.constant(num_examples))
 
 
-def test_one_component_is_fedavg_bit_for_bit():
-  """Baselines B1, 4.1."""
-  _, states, client_states, _ = rounds.run('fedem', num_models=1)
-  _, expected, _, _ = rounds.run('fedavg')
-  for state, other in zip(states, expected):
-    first = tf.nest.map_structure(lambda leaf: leaf[0], state['models'])
-    rounds.assert_identical(first, other['weights'])
-  assert all(s['mixing'] == [1.0] for s in client_states.values())
-
-
 @pytest.mark.parametrize(
     'mixing, expected',
     [([0.5, 0.5], [0.710950, 0.289050]), ([0.2, 0.8], [0.380767, 0.619233])],

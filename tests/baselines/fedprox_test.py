@@ -12,12 +12,6 @@ from tests import surrogates
 from tests.baselines import rounds
 
 
-def test_a_single_step_is_fedavg_whatever_the_pull():
-  """Baselines 2.4: the first u is w."""
-  found = rounds.run('fedprox', mu=5.0, local_steps=1)[1]
-  rounds.assert_close(found, rounds.run('fedavg', local_steps=1)[1])
-
-
 def test_rounds_are_those_of_the_family():
   """Theta_1:K with alpha = mu and eta = eta_g gamma, by examples."""
   problem = problems.q6()

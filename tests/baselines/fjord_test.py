@@ -78,16 +78,6 @@ def test_what_a_step_does_not_train_rests(one_step):
   assert max(abs(count - 20) for count in times.values()) < 4 * error
 
 
-def test_capacity_bounds_the_draw(one_step):
-  state, _ = sr.start(one_step)
-  found = set()
-  for round_num in range(8):
-    state['round'] = np.int32(round_num)
-    after, _ = sr.play(one_step, state, (1,))
-    found.add(len(sr.moved(state, after)))
-  assert found == {2, 3}
-
-
 def test_one_width_is_drawn_for_all_layers():
   """Two hidden layers of 10 units: both in full, or 5 of both."""
   model = zoo.build(
@@ -125,40 +115,6 @@ def test_example_of_the_sheet():
   np.testing.assert_allclose(
       after['weights'][0], (11 / 6, 11 / 6, 4, 4), rtol=1e-10
   )
-
-
-def test_capacity_counts_and_not_the_draw():
-  """Two clients of full capacity; one step each, of which one drew a half."""
-  process = _build(
-      sr.vector_parts(), assign=lambda seed, round_num, index: 0 * index,
-      local_steps=1, batch_size=0, learning_rate=1.0, momentum=0.0,
-      weight_decay=0.0, client_weighting='uniform',
-  )
-  state = process.initialize_seeded(sr.SEED)
-  clients, found = sr.vector_clients(), set()
-  for round_num in range(6):
-    state['round'] = np.int32(round_num)
-    after, _ = sr.play(process, state, (0, 1), clients)
-    np.testing.assert_allclose(after['weights'][0][:2], 2.5)
-    found.add(after['weights'][0][2])
-  # Both whole; one of them, with the other at its start of 10; none.
-  assert found <= {2.5, 7.0, 5.5, 10.0} and found & {7.0, 5.5}
-
-
-@pytest.mark.parametrize('distill', [False, True])
-def test_of_whole_models_it_is_fedavg(distill):
-  """Baselines B1, 7.4: bit for bit, but for sums that distillation adds."""
-  _, states, _, _ = rounds.run('fjord', tiers='1', distill=distill)
-  _, expected, _, _ = rounds.run('fedavg')
-  found, others = (
-      [state['weights'] for state in own] for own in (states, expected)
-  )
-  if distill:
-    rounds.assert_close(found, others)
-  else:
-    rounds.assert_identical(found, others)
-  _, others, _, _ = rounds.run('heterofl', tiers='1')
-  rounds.assert_close(found, [state['weights'] for state in others])
 
 
 def test_of_one_width_it_is_fedavg_on_the_slice():

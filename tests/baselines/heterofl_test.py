@@ -34,7 +34,7 @@ def _plain():
     ('uniform', 'off'), ('examples', 'on'),
 ])
 def test_rounds_are_those_of_numpy(client_weighting, scaler):
-  """Two rounds miss the largest tier; momentum, decay, and real batches."""
+  """Two rounds miss the largest tier, whose units stay (7.2); real batches."""
 
   def trained(weights, round_num, client):
     tier = sr.tier_of(client['index'])
@@ -69,35 +69,9 @@ def test_scaler_goes_with_a_norm_by_default():
   assert heterofl.HeteroFLHyperparameters().trained(parts) == parts.tiers
 
 
-@pytest.mark.parametrize('client_weighting', [
-    'uniform', pytest.param('examples', marks=pytest.mark.slow)
-])
-def test_of_whole_models_it_is_fedavg_bit_for_bit(client_weighting):
-  """Baselines B1, 7.2."""
-  _, states, _, _ = rounds.run_weighted(
-      'heterofl', client_weighting, tiers='1', scaler='on'
-  )
-  _, expected, _, _ = rounds.run_weighted('fedavg', client_weighting)
-  rounds.assert_identical(
-      [state['weights'] for state in states],
-      [state['weights'] for state in expected],
-  )
-
-
 def test_without_steps_nothing_changes():
   """FedHM A6: clients that do not move."""
   sr.assert_still(_build(**sr.STILL))
-
-
-def test_what_no_slice_has_never_moves(plain):
-  """Baselines 7.2: tiers of 3 and 2 units alone."""
-  state, _ = sr.start(plain)
-  start = state
-  for cohort in ((1, 2), (4,), (2,)):
-    after, _ = sr.play(plain, state, cohort)
-    assert sr.moved(state, after) == ([0, 1] if cohort == (2,) else [0, 1, 2])
-    state = after
-  assert sr.moved(start, state) == [0, 1, 2]
 
 
 @pytest.mark.parametrize('client_weighting, first', [

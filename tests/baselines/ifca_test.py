@@ -79,15 +79,6 @@ def test_copies_of_all_clients_change_nothing(processes, average):
   )
 
 
-def test_one_model_is_fedavg_bit_for_bit():
-  """Baselines B1, 4.2."""
-  _, states, _, _ = rounds.run('ifca', num_models=1)
-  _, expected, _, _ = rounds.run('fedavg')
-  for state, other in zip(states, expected):
-    first = tf.nest.map_structure(lambda leaf: leaf[0], state['models'])
-    rounds.assert_identical(first, other['weights'])
-
-
 def test_choice_is_by_training_data_and_reported():
   """Baselines 4.2, errors: what a client deploys depends on `adapt` alone.
 

@@ -1,6 +1,5 @@
 """L2GD (papers/baselines.md 3.5, B16)."""
 
-import dataclasses
 import types
 
 import numpy as np
@@ -85,15 +84,6 @@ def test_expected_step_is_gradient_descent_on_the_penalized_loss():
         (1 - steps.p) * local + steps.p * averaged, expected[i], rtol=0,
         atol=1e-15,
     )
-
-
-def test_minimizer_of_equal_curvatures():
-  q6 = problems.q6()
-  q6 = dataclasses.replace(q6, curvatures=np.tile(np.eye(5), [6, 1, 1]))
-  mean = q6.centers.mean(0)
-  np.testing.assert_allclose(
-      _minimizer(q6), (q6.centers + _LAMBDA * mean) / (1 + _LAMBDA), rtol=1e-12
-  )
 
 
 def _chain(q6, coins, local, averaging):

@@ -10,15 +10,6 @@ from tests import problems
 from tests.baselines import rounds
 
 
-def test_without_momentum_it_is_fedavg():
-  """Baselines B1."""
-  found = rounds.run('mime_lite', beta=0.0)[1]
-  rounds.assert_close(
-      [state['weights'] for state in found],
-      [state['weights'] for state in rounds.run('fedavg')[1]],
-  )
-
-
 def test_one_step_of_all_is_one_machine_with_momentum():
   """m <- (1 - beta) G + beta m, and the step takes the m that comes of it.
 

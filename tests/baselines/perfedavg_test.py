@@ -68,17 +68,6 @@ def test_losses_before_and_after_adaptation(w, before, after):
   np.testing.assert_allclose(loss(adapted), after, atol=1e-12)
 
 
-def test_no_adaptation_step_trains_like_fedavg():
-  """Baselines B4: a = 0, full batch, three rounds of partial participation."""
-  budget = dict(batch_size=7, learning_rate=0.2)
-  _, states, _, _ = rounds.run('perfedavg', a=0.0, **budget)
-  _, expected, _, _ = rounds.run('fedavg', **budget)
-  rounds.assert_close(
-      [state['weights'] for state in states],
-      [state['weights'] for state in expected],
-  )
-
-
 @pytest.mark.parametrize('variant', ['exact', 'fo'])
 def test_exact_step_is_the_gradient_of_the_meta_objective(variant):
   """Baselines B4: b'' = b (full batch) and K = 1 is MAML's gradient, J = 1."""
@@ -92,10 +81,7 @@ def test_exact_step_is_the_gradient_of_the_meta_objective(variant):
       'uniform',
   )
   update = work.update(rounds.message(weights), (), rounds.tensors(data)).update
-  whole = client_data.Batch(
-      tf.constant(data['examples']['x']), tf.constant(data['examples']['y']),
-      tf.ones([6], tf.bool), tf.zeros([2], tf.int64),
-  )
+  whole = rounds.whole_batch(data)
   with tf.GradientTape() as tape:
     tape.watch(weights)
     _, gradient = model.loss_and_gradient(weights, whole)

@@ -1,28 +1,15 @@
 """FedSGD, mini-batch SGD and Lookahead: presets of local update methods."""
 
 import numpy as np
-import tensorflow as tf
 
 from tests import problems
 from tests.baselines import rounds
-from tff_pers.data import client_data
-
-
-def _gradient(weights, data):
-  """Returns the gradient of a client's mean loss, all of its examples."""
-  model, size = problems.tiny_model(), len(data['examples']['y'])
-  batch = client_data.Batch(
-      tf.constant(data['examples']['x']), tf.constant(data['examples']['y']),
-      tf.ones([size], tf.bool), tf.zeros([2], tf.int64),
-  )
-  weights = tf.nest.map_structure(tf.constant, weights)
-  return rounds.leaves(model.loss_and_gradient(weights, batch)[1])
 
 
 def _expected(weights, factors, eta):
   """Returns w - eta * mean over examples of factor * gradient."""
   sent = [
-      [factor * leaf for leaf in _gradient(weights, data)]
+      [factor * leaf for leaf in rounds.gradient(weights, data)[1]]
       for factor, data in zip(factors, problems.tiny_clients())
   ]
   return [

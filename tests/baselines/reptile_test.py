@@ -10,7 +10,6 @@ from tests.baselines import rounds
 from tff_pers.client_works import local_sgd
 from tff_pers.core import random
 
-
 _FALLING = dict(
     learning_rate_schedule='steps', learning_rate_rounds='1:2',
     learning_rate_decay=0.5, momentum=0.5,

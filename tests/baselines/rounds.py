@@ -11,6 +11,7 @@ import baselines  # pylint: disable=unused-import  Registers the methods.
 from tests import acting
 from tests import problems
 from tff_pers.config import methods
+from tff_pers.data import client_data
 
 # Cohorts of three rounds, smaller than the five clients; client 4 never trains.
 COHORTS = ((0, 2), (3, 1), (2, 0))
@@ -109,6 +110,25 @@ def run_weighted(name: str, client_weighting: str, **hyperparameters):
   )
   process = method.build(task, values)
   return (process, *train(process))
+
+
+def whole_batch(data):
+  """Returns all examples of a client as one batch."""
+  x, y = (tf.constant(data['examples'][name]) for name in 'xy')
+  return client_data.Batch(
+      x, y, tf.fill(tf.shape(y)[:1], True), tf.zeros([2], tf.int64)
+  )
+
+
+def gradient(weights, data):
+  """Returns (loss, gradient) of the tiny model on all examples of a client."""
+  model, examples = problems.tiny_model(), data['examples']
+  weights = tuple(map(tf.convert_to_tensor, weights))
+  with tf.GradientTape() as tape:
+    tape.watch(weights)
+    logits = model.predict(weights, examples['x'], True, None)
+    loss = tf.reduce_mean(model.example_loss(examples['y'], logits))
+  return loss, tape.gradient(loss, weights)
 
 
 def message(weights, seed=0, round_num=0):

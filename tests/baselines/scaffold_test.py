@@ -117,15 +117,6 @@ def test_frozen_variates_are_fedavg_with_its_floor():
   )
 
 
-@pytest.mark.parametrize('option', ['1', '2'])
-def test_first_round_is_fedavg(option):
-  process, clients = _on_q6(option=option), problems.q6().clients()
-  states, _, _ = rounds.train(process, [(1, 4)], clients)
-  rounds.assert_close(
-      states[0]['weights'], _fedavg([(1, 4)])[0]['weights'], atol=1e-15
-  )
-
-
 def test_options_agree_for_one_step_of_all_examples():
   """Also with weight decay, clipping and a schedule: both renew by d."""
   more = dict(

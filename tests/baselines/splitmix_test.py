@@ -151,13 +151,6 @@ def test_others_are_drawn_for_each_client_and_round():
   assert len(found) > 4
 
 
-def test_clients_train_as_many_bases_as_they_can(process):
-  state = process.initialize_seeded(sr.SEED)
-  bases = _trained(process, state, (0, 1, 2))
-  assert [len(own) for own in bases] == [4, 2, 1]
-  assert _trained(process, state, (4,))[0] != list(range(4))
-
-
 def test_what_nobody_trained_stays(process):
   """FedHM 3.3: bit for bit."""
   state = process.initialize_seeded(sr.SEED)
@@ -175,19 +168,6 @@ def test_without_steps_nothing_changes():
 
 
 # --- Reductions. ---
-
-
-@pytest.mark.parametrize('client_weighting', [
-    'uniform', pytest.param('examples', marks=pytest.mark.slow)
-])
-def test_one_base_is_fedavg_bit_for_bit(client_weighting):
-  """Baselines B1, 7.5."""
-  _, states, _, _ = rounds.run_weighted(
-      'splitmix', client_weighting, tiers='1'
-  )
-  _, expected, _, _ = rounds.run_weighted('fedavg', client_weighting)
-  for state, other in zip(states, expected):
-    rounds.assert_identical(_row(state, 0), other['weights'])
 
 
 @pytest.mark.parametrize('masked_loss', [False, True])

@@ -127,30 +127,6 @@ def test_padding_never_changes_batches(
   assert _visits(data, seed, **budget) == _visits(padded, seed, **budget)
 
 
-@_SETTINGS
-@hypothesis.given(
-    num_examples=st.integers(1, 10), padding=st.integers(1, 7),
-    steps=st.integers(1, 6), seed=_SEEDS,
-)
-def test_padding_never_changes_trained_weights(
-    num_examples, padding, steps, seed
-):
-  """Least squares in float64; filler and padded rows are made NaN."""
-  data = _data(num_examples)
-  padded = client_data.pad(data, num_examples + padding)
-  padded['examples']['x'][num_examples:] = np.nan
-  def step(w, batch):
-    error = tf.linalg.matvec(batch.x, w) - tf.cast(batch.y, tf.float64)
-    terms = tf.where(batch.mask[:, None], error[:, None] * batch.x, 0)
-    return w - 1e-3 * tf.reduce_sum(terms, axis=0)
-  def train(data):
-    return client_data.fold_batches(
-        data, step, tf.zeros([2], tf.float64), seed=_key(seed), batch_size=4,
-        num_steps=steps,
-    ).numpy()
-  np.testing.assert_array_equal(train(data), train(padded))
-
-
 @pytest.mark.parametrize('batch_size', [0, 4])
 def test_a_loss_undefined_at_padding_trains_as_without(batch_size):
   """1 / y is infinite at y = 0, and a mask does not save its gradient."""

@@ -74,13 +74,15 @@ def test_kept_rows_are_those_that_are_left():
       )
 
 
-def test_class_counts_are_those_of_the_remaining_training_data():
-  cut = _build('digits', 0.4, num_clients=4)
+@pytest.mark.parametrize('fraction', [0.0, 0.4])
+@pytest.mark.parametrize('name', ['digits', 'floral_label_shift'])
+def test_class_counts_are_those_of_the_remaining_training_data(name, fraction):
+  cut = _build(name, fraction, num_clients=4)
   for data, counts in zip(cut.train, cut.class_counts):
     np.testing.assert_array_equal(
         np.bincount(data['examples']['y'], minlength=10), counts
     )
-  assert _build('floral_linear', 0.4).class_counts is None
+  assert _build('floral_linear', fraction).class_counts is None
 
 
 def test_seed_decides_and_clients_differ():

@@ -385,18 +385,6 @@ def test_centering_keeps_the_function_where_nothing_is_truncated():
     assert difference < 1e-12 if is_exact else difference > 1e-3
 
 
-def test_merged_weights_are_the_plain_model():
-  adapted = _adapted()
-  weights, batch = _trained(adapted), _batch(adapted.base)
-  plain = adapted.merge(weights, weights['router'])
-  tf.nest.assert_same_structure(plain, adapted.base.spec)
-  np.testing.assert_allclose(
-      adapted.base.predict(plain, batch.x, False, batch.seed),
-      adapted.as_model().predict(weights, batch.x, False, batch.seed),
-      rtol=1e-10,
-  )
-
-
 def test_steps_run_in_tff():
   """One step and a centering in TFF's graphs, types as declared."""
   adapted = _adapted()

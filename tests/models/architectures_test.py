@@ -190,10 +190,6 @@ def _after_keras_step(network, x, y):
   return [*network.trainable_variables, *network.non_trainable_variables]
 
 
-def test_there_are_25():
-  assert len(ARCHITECTURES) == 25
-
-
 @pytest.mark.parametrize('name', [
     pytest.param(name, marks=() if name in _FAST else pytest.mark.slow)
     for name in ARCHITECTURES

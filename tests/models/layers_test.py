@@ -12,7 +12,6 @@ from tff_pers.models import adaptors
 from tff_pers.models import functional
 from tff_pers.models import keras
 from tff_pers.models import layers
-from tff_pers.models import zoo
 
 L = tf.keras.layers
 LOSS = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -67,13 +66,6 @@ def test_nested_dictionaries_of_layers_of_one_width():
   assert _told(layers.describe(model)) == [
       ('dense_1/bias', 'bias'), ('dense_1/kernel', 'dense'),
       ('dense_3/bias', 'bias'), ('dense_3/kernel', 'dense'),
-  ]
-
-
-def test_zoo_models_are_told_by_shape():
-  model = zoo.build('emnist_cnn', tf.TensorSpec([None, 28, 28]), 10)
-  assert [w.kind for w in layers.describe(model)] == [
-      'conv', 'bias', 'conv', 'bias', 'dense', 'bias', 'dense', 'bias',
   ]
 
 

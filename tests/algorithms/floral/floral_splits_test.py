@@ -1,7 +1,6 @@
 """Splits of overloaded adaptors: who is copied, what clients learn of it."""
 
 import collections
-import copy
 
 import numpy as np
 import pytest
@@ -250,17 +249,6 @@ def test_without_an_overload_and_without_the_option_bits_are_the_same():
   for a, b in zip(plain[2], watched[2]):
     assert b.pop('router_splits') == 0 and 0 < b.pop('router_focus') <= 1
     assert list(a) == list(b)
-
-
-def test_a_run_goes_on_from_copies_of_its_states_and_repeats(still):
-  """As from a checkpoint, against a run that was never interrupted."""
-  runs = []
-  for is_resumed in (False, True):
-    state, own, _ = _next(still, _start(still), [_own(_SPLIT)] * 5)
-    if is_resumed:
-      state, own = copy.deepcopy((state, own))
-    runs.append(_next(still, state, own)[:2])
-  rounds.assert_identical(*runs)
 
 
 def test_stateless_clients_keep_and_hear_nothing_of_splits():

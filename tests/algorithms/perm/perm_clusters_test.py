@@ -117,14 +117,6 @@ def test_two_groups_share_two_models(values):
   assert not {'weights_self', 'weights_alone'} & set(metrics[-1])
 
 
-def test_before_it_is_known_a_client_deploys_the_shared_model():
-  process, states, _ = _run([range(_N)], models=2)
-  for client in range(_N):
-    np.testing.assert_array_equal(
-        _deployed(process, states[0], client), states[0]['weights'][0]
-    )
-
-
 def test_as_many_models_as_clients_have_the_rows_of_clients():
   """Under other names; who hosts whom is another draw, so not the models."""
   _, states, _ = _run([range(_N)] * 4, models=_N)

@@ -13,7 +13,6 @@ from tests.data import cifar_files
 from tests.data.formats import files
 from tff_pers.data import cifar
 from tff_pers.data import errors
-from tff_pers.data import sources
 from tff_pers.data import tasks
 from tff_pers.data.formats import download
 from tff_pers.data.formats import published
@@ -148,18 +147,6 @@ def test_other_partitions_keep_the_common_test_set(tmp_path):
   task = _build('cifar10', tmp_path, num_clients=5, partition='iid')
   assert _sizes(task.train) == {8} and _sizes(task.test) == {2}
   np.testing.assert_array_equal(task.global_test['examples']['y'], test[1])
-
-
-def test_without_data_dir_tfds_is_asked(monkeypatch):
-  def from_tfds(name, split):
-    assert name == 'cifar10'
-    rng = np.random.default_rng(0)
-    size = {'train': 100, 'test': 40}[split]
-    x = rng.integers(0, 256, [size, 32, 32, 3]).astype(np.uint8)
-    return x, np.arange(size) % 10
-  monkeypatch.setattr(sources, 'from_tfds', from_tfds)
-  task = _build('cifar10', '')
-  assert _sizes(task.train) == {5} and _sizes(task.test) == {2}
 
 
 def test_raises_on_missing_files(tmp_path):

@@ -105,12 +105,6 @@ def test_heat_map_partitions(partition, num_classes):
     assert task.has_groups
 
 
-def test_seed_decides():
-  a, again, other = _build(seed=0), _build(seed=0), _build(seed=1)
-  first = lambda task: task.train[0]['examples']['x'].tobytes()
-  assert first(a) == first(again) != first(other)
-
-
 def test_raises_on_data_dir():
   with pytest.raises(ValueError, match='`data_dir` must not be given for task'):
     _build(data_dir='x')

@@ -168,26 +168,6 @@ _NAMES = ('floral_label_shift', 'floral_linear', 'floral_mlp')
 
 
 @pytest.mark.parametrize('name', _NAMES)
-def test_seed_decides(name):
-  x = lambda task: task.train[0]['examples']['x'].tobytes()
-  y = lambda task: task.train[1]['examples']['y'].tobytes()
-  a, again, other = (_build(name, seed=seed) for seed in (4, 4, 5))
-  assert (x(a), y(a)) == (x(again), y(again))
-  assert x(a) != x(other) and y(a) != y(other)
-
-
-@pytest.mark.parametrize('name', _NAMES)
-@pytest.mark.parametrize(
-    'request_',
-    [dict(partition='iid'), dict(data_dir='x'), dict(train_fraction=0.5)],
-)
-def test_raises_on_foreign_request(name, request_):
-  field = next(iter(request_))
-  with pytest.raises(ValueError, match=f'`{field}` must not be given'):
-    _build(name, **request_)
-
-
-@pytest.mark.parametrize('name', _NAMES)
 def test_raises_on_a_cluster_without_clients(name):
   with pytest.raises(ValueError, match='`num_clients` must be >= [24], one'):
     _build(name, num_clients=1)

@@ -122,36 +122,10 @@ def test_num_clients_takes_a_sample(tmp_path):
   assert task.num_clients == 2
 
 
-def test_csv_columns_become_features(tmp_path):
-  task = _build(
-      'csv', _csv(tmp_path, _CSV), train_fraction=0.5, standardize=False
-  )
-  assert task.num_classes == 2
-  # Sorted as numbers: client 9 (3 rows), then 10 (2 rows).
-  assert _sizes(task.train) == [2, 1] and _sizes(task.test) == [1, 1]
-  x = np.concatenate([
-      part[0]['examples']['x'] for part in (task.train, task.test)
-  ])
-  np.testing.assert_array_equal(
-      x[np.argsort(x[:, 0])], [[2, 0.5], [3, 0.75], [4, 1.0]]
-  )
-
-
 def test_csv_names_that_are_no_plain_numbers_stay_texts(tmp_path):
   """01 and 1 are two clients."""
   text = 'client,y,a\n01,0,1\n01,1,2\n1,0,3\n1,1,4\n'
   assert _build('csv', _csv(tmp_path, text)).num_clients == 2
-
-
-def test_csv_split_and_targets(tmp_path):
-  text = (
-      '\ufeffy, a ,client,split\n0.5,1,"x, y",train\n1.5,2,"x, y",test\n\n'
-      '1,3,z,test\n2,4,z,train\n'
-  )
-  task = _build('csv', _csv(tmp_path, text), standardize=False)
-  assert task.num_classes == 0
-  np.testing.assert_array_equal(task.test[0]['examples']['y'], [1.5])
-  np.testing.assert_array_equal(task.train[1]['examples']['x'], [[4]])
 
 
 @pytest.mark.parametrize('cells, kind, classes, sentence', [

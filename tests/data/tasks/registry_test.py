@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tff_pers.data import tasks
 
@@ -58,28 +57,33 @@ def test_raises_on_standardize_where_features_have_a_scale(name, value):
     family.build(tasks.TaskRequest(standardize=value), family.options())
 
 
-def _spec(array):
-  return tf.TensorSpec(array.shape, array.dtype)
-
-
-@pytest.mark.parametrize(
-    'name', ['digits', 'floral_label_shift', 'synthetic_groups']
+_DRAWN = (
+    'floral_label_shift', 'floral_linear', 'floral_mlp', 'overpersonalized',
+    'overpersonalized_control', 'synthetic_groups',
 )
-def test_embedded_task_is_consistent(name):
+
+
+@pytest.mark.parametrize('field, value', [
+    ('partition', 'iid'), ('data_dir', 'x'), ('train_fraction', 0.5),
+])
+@pytest.mark.parametrize('name', _DRAWN)
+def test_raises_on_what_is_asked_of_data_that_are_drawn(name, field, value):
   family = tasks.get(name)
-  task = family.build(tasks.TaskRequest(seed=1), family.options())
-  assert task.name == name
-  assert len(task.train) == len(task.test) == task.num_clients
-  assert task.has_groups and task.groups.shape == (task.num_clients,)
-  for index, (train, test) in enumerate(zip(task.train, task.test)):
-    for data in (train, test):
-      x, y = data['examples']['x'], data['examples']['y']
-      assert data['index'] == index
-      assert data['num_examples'] == len(x) == len(y) > 0
-      assert task.model.x_spec.is_compatible_with(_spec(x))
-      assert task.model.y_spec.is_compatible_with(_spec(y))
-      assert 0 <= y.min() and y.max() < task.num_classes
-    np.testing.assert_array_equal(
-        np.bincount(train['examples']['y'], minlength=task.num_classes),
-        task.class_counts[index],
+  with pytest.raises(ValueError, match=f'`{field}` must not be given'):
+    family.build(tasks.TaskRequest(**{field: value}), family.options())
+
+
+@pytest.mark.parametrize('name', _DRAWN)
+def test_the_seed_decides(name):
+  """Of others: the contract of tasks."""
+  family = tasks.get(name)
+  first, again, other = (
+      family.build(tasks.TaskRequest(seed=seed), family.options())
+      for seed in (4, 4, 5)
+  )
+  for part in ('x', 'y'):
+    a, b, c = (
+        task.train[1]['examples'][part] for task in (first, again, other)
     )
+    np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(a, c)

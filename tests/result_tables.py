@@ -42,11 +42,13 @@ PAGES = (ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md')))
 BLOCK = re.compile(r'(<!-- table: (\S+) -->\n).*?(<!-- /table -->)', re.DOTALL)
 # `variant` is a name of --algos. `algo` has in its brackets what was chosen, too:
 # with `flags` and `seed` it is the command of the run. Bytes are those of a client
-# and round. `golden` is the hash of its method's recorded values.
+# and round. `golden` is the hash of its method's recorded values. `tiers` has the
+# parameters of the model of every tier, and its accuracy on the test data of all
+# after the last round, as 616610:0.378; files without it have no tiers.
 COLUMNS = (
     'variant', 'algo', 'flags', 'seed', 'rounds', 'accuracy',
     'accuracy_worst_decile', 'loss', 'bytes_down', 'bytes_up', 'at_border',
-    'commit', 'golden',
+    'commit', 'golden', 'tiers',
 )
 _NUMBERS = COLUMNS[3:10]
 
@@ -67,7 +69,7 @@ def read(name: str) -> list[dict[str, str]]:
   Raises:
     damaged.DamagedError: If a column is missing, or a number is none.
   """
-  return results.read_rows(str(RESULTS), f'{name}.csv', COLUMNS, _NUMBERS)
+  return results.read_rows(str(RESULTS), f'{name}.csv', COLUMNS[:-1], _NUMBERS)
 
 
 def add(name: str, folder: str, commit: str = 'HEAD') -> None:
@@ -130,12 +132,21 @@ def rows_of(
         variant=variant, algo=run.variant, flags=_flags(run.config), seed=seed,
         rounds=int(last['round']),
         at_border=summary[variant].get('at_border', ''), commit=commit,
-        golden=golden.get(brackets.parse(variant)[0], ''),
+        golden=golden.get(brackets.parse(variant)[0], ''), tiers=_tiers(path),
         # An empty cell is what the task lacks. Four digits are shown.
         **{name: numbers[name] and float(f'{float(numbers[name]):.6g}')
            for name in _NUMBERS[2:]},
     ))
   return rows
+
+
+def _tiers(folder: str) -> str:
+  """Returns the cell `tiers` of a run; empty without tiers, or classes."""
+  rows = comparison.tier_summary(results.read_rows(folder, results.TIERS))
+  return ' '.join(
+      f'{row["parameters"]}:{row["accuracy"]:.6g}' for row in rows
+      if row['accuracy'] is not None
+  )
 
 
 def _parsed(variant: str) -> tuple[str, frozenset[tuple[str, str]]]:
@@ -169,7 +180,8 @@ def table(name: str) -> str:
   """Returns the table of a file in Markdown, and what it was made from.
 
   A line is a variant: means over seeds, ± the standard deviation over seeds, of
-  accuracies, or of losses where there are none.
+  accuracies, or of losses where there are none. `tiers` has the parameters and
+  the accuracy of the model of every tier.
 
   Args:
     name: Such as overview/iid; the name of a folder stands for all of its files,
@@ -200,6 +212,7 @@ def table(name: str) -> str:
         'seeds': len(own),
         f'{metric}_mean': comparison.mean(_column(own, metric)),
         f'{metric}_std': comparison.std(_column(own, metric)),
+        'tiers': _of_tiers(own),
         'worst decile': comparison.mean(_column(own, 'accuracy_worst_decile')),
         'kB down': _kilobytes(own, 'bytes_down'),
         'kB up': _kilobytes(own, 'bytes_up'),
@@ -237,6 +250,19 @@ def _choice(row: Mapping[str, str]) -> str:
   return ', '.join(
       f'{key}={value}' for key, value in after.items() if key not in before
   ) + ' (border)' * (row['at_border'] == 'yes')
+
+
+def _of_tiers(rows: Sequence[Mapping[str, str]]) -> str:
+  """Returns means over seeds by tier, each with the parameters of its model."""
+  found: dict[str, list[Optional[float]]] = {}
+  for row in rows:
+    for pair in row.get('tiers', '').split():
+      parameters, accuracy = pair.split(':')
+      found.setdefault(parameters, []).append(float(accuracy))
+  return ', '.join(
+      f'{int(parameters):,}: {comparison.mean(values):.4f}'
+      for parameters, values in found.items()
+  )
 
 
 def _column(

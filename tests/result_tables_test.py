@@ -58,7 +58,7 @@ def _folder(tmp_path, monkeypatch):
   return tmp_path / 'part'
 
 
-def _write(folder, rate, accuracies, seeds=(0, 1), options=''):
+def _write(folder, rate, accuracies, seeds=(0, 1), options='', tiers=()):
   folder.mkdir(exist_ok=True)
   # As in trials of other values, the first is no run of the table.
   for value in ('9', rate):
@@ -77,6 +77,11 @@ def _write(folder, rate, accuracies, seeds=(0, 1), options=''):
           str(run / 'metrics.csv'), ('round', 'bytes_down', 'bytes_up'),
           [dict(round=r, bytes_down=r * 100.0, bytes_up=50.0) for r in (1, 20)],
       )
+      results.write_tiers(str(run), [
+          dict(algo='fedavg', seed=seed, round=r, tier=tier, parameters=1000 * tier,
+               accuracy=accuracy - 0.1 / tier - 0.01 * (20 - r), loss=1.0)
+          for r in (1, 20) for tier in tiers
+      ])
   variant = f'fedavg[{options[:-1]}]' if options else 'fedavg'
   results.write_csv(
       str(folder / 'runs.csv'),
@@ -133,6 +138,13 @@ def test_a_row_says_what_its_run_was(folder):
       ' --fedavg_batch_size=5'
   )
   assert (row['seed'], row['rounds'], row['loss']) == ('1', '20', '0.333333')
+
+
+def test_tiers_are_those_of_the_last_round(folder):
+  _write(folder, '0.1', [0.5, 0.7], tiers=(2, 1))
+  _add(folder)
+  assert result_tables.read('benchmark/part')[1]['tiers'] == '2000:0.65 1000:0.6'
+  assert '| 2,000: 0.5500, 1,000: 0.5000 |' in result_tables.table('benchmark/part')
 
 
 def test_runs_replace_those_of_their_variant_and_seed(folder):

@@ -71,8 +71,12 @@ def _write(folder, rate, accuracies, seeds=(0, 1), options=''):
           ),
       ))
       results.write_csv(
-          str(run / 'metrics.csv'), ('round', 'bytes_down', 'bytes_up'),
-          [dict(round=r, bytes_down=r * 100.0, bytes_up=50.0) for r in (1, 20)],
+          str(run / 'metrics.csv'),
+          ('round', 'bytes_down', 'bytes_up', 'loss_mean', 'train_loss'), [
+              dict(round=r, bytes_down=r * 100.0, bytes_up=50.0,
+                   loss_mean=loss, train_loss=loss / 2)
+              for r, loss in ((1, 0.5), (10, 0.25), (20, 0.3))
+          ],
       )
   variant = f'fedavg[{options[:-1]}]' if options else 'fedavg'
   results.write_csv(
@@ -119,6 +123,21 @@ def test_a_table_is_that_of_the_runs(folder):
   }
   assert text.startswith('Before\n<!-- table: benchmark/part -->\n\n| method')
   assert text.endswith('.)\n\n<!-- /table -->\nAfter') and 'old' not in text
+
+
+def test_losses_are_shown_where_a_page_asks(folder):
+  _add(folder)
+  text = result_tables.rendered(
+      '<!-- table: benchmark/part with losses -->\n<!-- /table -->'
+  )
+  head, cells = [
+      [cell.strip() for cell in line.split('|')[4:8]]
+      for line in text.splitlines() if line.startswith('| ')
+  ]
+  assert head == ['accuracy', 'loss', 'least loss', 'train loss']
+  # The loss of runs.csv, the least of three rounds, the last of training.
+  assert cells[1:] == ['0.3333', '0.2500', '0.1500']
+  assert text.startswith('<!-- table: benchmark/part with losses -->\n\n| method')
 
 
 def test_a_row_says_what_its_run_was(folder):

@@ -103,7 +103,7 @@ def _git(*words: str) -> str:
 def rows_of(
     folder: str, commit: str, golden: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-  """Returns the rows of the comparison in `folder`.
+  """Returns the rows of the comparison in `folder`; of runs that diverged, none.
 
   Args:
     folder: The folder.
@@ -131,6 +131,8 @@ def rows_of(
           ' none (all values of its grid may have diverged).'
       )
     run = results.read_run(path)
+    if run.diverged:
+      continue
     last = {name: column[-1] for name, column in run.metrics.items()}
     numbers = {
         'train_loss': '', **last, **measured,

@@ -151,6 +151,12 @@ def test_a_row_says_what_its_run_was(folder):
   assert (row['seed'], row['rounds'], row['loss']) == ('1', '20', '0.333333')
 
 
+def test_a_run_that_diverged_has_no_row(folder):
+  results.write_diverged(str(folder / '0.1-0'), 'The loss must stay finite.')
+  _add(folder)
+  assert [row['seed'] for row in result_tables.read('benchmark/part')] == ['1']
+
+
 def test_runs_replace_those_of_their_variant_and_seed(folder):
   _add(folder)
   _write(folder, '0.3', [0.8, 0.9], seeds=(1, 2))

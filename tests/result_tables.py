@@ -11,7 +11,8 @@ where the runs were made, HEAD by default.
 
 or `make tables`, and the command above as well, writes the tables of README and
 docs again: what stands there between <!-- table: relatives/iid --> and
-<!-- /table -->; <!-- table: relatives/iid with losses --> also shows losses. A row is stale where its flags are refused today, or where
+<!-- /table -->; with <!-- table: relatives/iid with losses --> losses, too. A
+row is stale where its flags are refused today, or where
 tests/contracts/golden.json has other values of its method than at its commit;
 the table marks it.
 """

@@ -11,8 +11,9 @@ where the runs were made, HEAD by default.
 
 or `make tables`, and the command above as well, writes the tables of README and
 docs again: what stands there between <!-- table: overview/iid --> and
-<!-- /table -->; <!-- table: overview --> is a table of all files of the folder.
-A row is stale where its flags are refused today, or where
+<!-- /table -->; with <!-- table: overview/iid with losses --> losses, too;
+<!-- table: overview --> is a table of all files of the folder. A row is stale
+where its flags are refused today, or where
 tests/contracts/golden.json has other values of its method than at its commit;
 the table marks it.
 """
@@ -39,17 +40,22 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / 'results'
 GOLDEN = 'tests/contracts/golden.json'
 PAGES = (ROOT / 'README.md', *sorted((ROOT / 'docs').rglob('*.md')))
-BLOCK = re.compile(r'(<!-- table: (\S+) -->\n).*?(<!-- /table -->)', re.DOTALL)
+BLOCK = re.compile(
+    r'(<!-- table: (\S+)( with losses)? -->\n).*?(<!-- /table -->)', re.DOTALL
+)
 # `variant` is a name of --algos. `algo` has in its brackets what was chosen, too:
 # with `flags` and `seed` it is the command of the run. Bytes are those of a client
-# and round. `golden` is the hash of its method's recorded values. `tiers` has the
-# parameters of the model of every tier, and its accuracy on the test data of all
-# after the last round, as 616610:0.378; files without it have no tiers.
+# and round. `loss` is that of tests in the end, `least_loss` the least of its
+# curve, `train_loss` that along the clients' steps of the last evaluated round.
+# `golden` is the hash of its method's recorded values. `tiers` has the parameters
+# of the model of every tier, and its accuracy on the test data of all after the
+# last round, as 616610:0.378.
 COLUMNS = (
     'variant', 'algo', 'flags', 'seed', 'rounds', 'accuracy',
     'accuracy_worst_decile', 'loss', 'bytes_down', 'bytes_up', 'at_border',
-    'commit', 'golden', 'tiers',
+    'commit', 'golden', 'least_loss', 'train_loss', 'tiers',
 )
+_LOSSES = ('loss', 'least_loss', 'train_loss')
 _NUMBERS = COLUMNS[3:10]
 
 
@@ -69,7 +75,11 @@ def read(name: str) -> list[dict[str, str]]:
   Raises:
     damaged.DamagedError: If a column is missing, or a number is none.
   """
-  return results.read_rows(str(RESULTS), f'{name}.csv', COLUMNS[:-1], _NUMBERS)
+  # Older files lack the last three columns.
+  rows = results.read_rows(
+      str(RESULTS), f'{name}.csv', COLUMNS[:-3], _NUMBERS
+  )
+  return [{**dict.fromkeys(COLUMNS, ''), **row} for row in rows]
 
 
 def add(name: str, folder: str, commit: str = 'HEAD') -> None:
@@ -98,7 +108,7 @@ def _git(*words: str) -> str:
 def rows_of(
     folder: str, commit: str, golden: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-  """Returns the rows of the comparison in `folder`.
+  """Returns the rows of the comparison in `folder`; of runs that diverged, none.
 
   Args:
     folder: The folder.
@@ -126,8 +136,13 @@ def rows_of(
           ' none (all values of its grid may have diverged).'
       )
     run = results.read_run(path)
+    if run.diverged:
+      continue
     last = {name: column[-1] for name, column in run.metrics.items()}
-    numbers = {**last, **measured}
+    numbers = {
+        'train_loss': '', **last, **measured,
+        'least_loss': min(run.metrics.get('loss_mean', ()), default=''),
+    }
     rows.append(dict(
         variant=variant, algo=run.variant, flags=_flags(run.config), seed=seed,
         rounds=int(last['round']),
@@ -135,7 +150,7 @@ def rows_of(
         golden=golden.get(brackets.parse(variant)[0], ''), tiers=_tiers(path),
         # An empty cell is what the task lacks. Four digits are shown.
         **{name: numbers[name] and float(f'{float(numbers[name]):.6g}')
-           for name in _NUMBERS[2:]},
+           for name in (*_NUMBERS[2:], *_LOSSES[1:])},
     ))
   return rows
 
@@ -176,7 +191,7 @@ def _flags(config: Mapping[str, Any]) -> str:
   )
 
 
-def table(name: str) -> str:
+def table(name: str, with_losses: bool = False) -> str:
   """Returns the table of a file in Markdown, and what it was made from.
 
   A line is a variant: means over seeds, ± the standard deviation over seeds, of
@@ -186,6 +201,8 @@ def table(name: str) -> str:
   Args:
     name: Such as overview/iid; the name of a folder stands for all of its files,
       one column each.
+    with_losses: Whether the losses of tests, in the end and at their least, and
+      of training are shown.
 
   Raises:
     ValueError: If there are no rows.
@@ -213,6 +230,10 @@ def table(name: str) -> str:
         f'{metric}_mean': comparison.mean(_column(own, metric)),
         f'{metric}_std': comparison.std(_column(own, metric)),
         'tiers': _of_tiers(own),
+        **{
+            column.replace('_', ' '): comparison.mean(_column(own, column))
+            for column in _LOSSES if with_losses
+        },
         'worst decile': comparison.mean(_column(own, 'accuracy_worst_decile')),
         'kB down': _kilobytes(own, 'bytes_down'),
         'kB up': _kilobytes(own, 'bytes_up'),
@@ -256,7 +277,7 @@ def _of_tiers(rows: Sequence[Mapping[str, str]]) -> str:
   """Returns means over seeds by tier, each with the parameters of its model."""
   found: dict[str, list[Optional[float]]] = {}
   for row in rows:
-    for pair in row.get('tiers', '').split():
+    for pair in row['tiers'].split():
       parameters, accuracy = pair.split(':')
       found.setdefault(parameters, []).append(float(accuracy))
   return ', '.join(
@@ -322,7 +343,9 @@ def _all_flags() -> dict[str, Any]:
 
 def rendered(text: str) -> str:
   """Returns a page with the tables of today."""
-  return BLOCK.sub(lambda m: f'{m[1]}\n{table(m[2])}\n\n{m[3]}', text)
+  return BLOCK.sub(
+      lambda m: f'{m[1]}\n{table(m[2], bool(m[3]))}\n\n{m[4]}', text
+  )
 
 
 def main() -> None:

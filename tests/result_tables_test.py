@@ -74,8 +74,12 @@ def _write(folder, rate, accuracies, seeds=(0, 1), options='', tiers=()):
           ),
       ))
       results.write_csv(
-          str(run / 'metrics.csv'), ('round', 'bytes_down', 'bytes_up'),
-          [dict(round=r, bytes_down=r * 100.0, bytes_up=50.0) for r in (1, 20)],
+          str(run / 'metrics.csv'),
+          ('round', 'bytes_down', 'bytes_up', 'loss_mean', 'train_loss'), [
+              dict(round=r, bytes_down=r * 100.0, bytes_up=50.0,
+                   loss_mean=loss, train_loss=loss / 2)
+              for r, loss in ((1, 0.5), (10, 0.25), (20, 0.3))
+          ],
       )
       results.write_tiers(str(run), [
           dict(algo='fedavg', seed=seed, round=r, tier=tier, parameters=1000 * tier,
@@ -129,6 +133,21 @@ def test_a_table_is_that_of_the_runs(folder):
   assert text.endswith('.)\n\n<!-- /table -->\nAfter') and 'old' not in text
 
 
+def test_losses_are_shown_where_a_page_asks(folder):
+  _add(folder)
+  text = result_tables.rendered(
+      '<!-- table: benchmark/part with losses -->\n<!-- /table -->'
+  )
+  head, cells = [
+      [cell.strip() for cell in line.split('|')[4:8]]
+      for line in text.splitlines() if line.startswith('| ')
+  ]
+  assert head == ['accuracy', 'loss', 'least loss', 'train loss']
+  # The loss of runs.csv, the least of three rounds, the last of training.
+  assert cells[1:] == ['0.3333', '0.2500', '0.1500']
+  assert text.startswith('<!-- table: benchmark/part with losses -->\n\n| method')
+
+
 def test_a_row_says_what_its_run_was(folder):
   _add(folder)
   row = result_tables.read('benchmark/part')[1]
@@ -145,6 +164,12 @@ def test_tiers_are_those_of_the_last_round(folder):
   _add(folder)
   assert result_tables.read('benchmark/part')[1]['tiers'] == '2000:0.65 1000:0.6'
   assert '| 2,000: 0.5500, 1,000: 0.5000 |' in result_tables.table('benchmark/part')
+
+
+def test_a_run_that_diverged_has_no_row(folder):
+  results.write_diverged(str(folder / '0.1-0'), 'The loss must stay finite.')
+  _add(folder)
+  assert [row['seed'] for row in result_tables.read('benchmark/part')] == ['1']
 
 
 def test_runs_replace_those_of_their_variant_and_seed(folder):

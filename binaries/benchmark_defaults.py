@@ -30,12 +30,13 @@ main = flags.Program(
         'settings', ','.join(SETTINGS),
         'Settings to run; embedded: all that need no files.',
     ),
-    flags.own_flag('data_dir', '', 'Folder of EMNIST, CIFAR-10 and MNIST.'),
+    flags.own_flag('data_dir', '', 'Folder of EMNIST, School, CIFAR-10 and MNIST.'),
     flags.own_flag(
         'jobs', 1, 'Runs of a setting in parallel; 0: min(cores, 2).',
         minimum=0,
     ),
     flags.own_flag('output_dir', '', 'Folder of the results.'),
+    resumes=True,
 )
 
 if __name__ == '__main__':

@@ -56,6 +56,7 @@ main = flags.Program(
     flags.own_flag(
         'output_dir', '', 'Folder of the results; empty: runs/figure1.'
     ),
+    resumes=True,
 )
 
 if __name__ == '__main__':

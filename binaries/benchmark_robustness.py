@@ -56,6 +56,7 @@ main = flags.Program(
         'jobs', 0, 'Tables made in parallel; 0: one per core.', minimum=0
     ),
     flags.own_flag('output_dir', '', 'Folder of the results.'),
+    resumes=True,
 )
 
 if __name__ == '__main__':

@@ -7,7 +7,8 @@ A cohort of 50 clients of 100 examples trains an MLP 784-200-200-10 for 20 local
 steps of batch 20. Reports per method the median wall and CPU seconds (this
 process and, on the native runtime, TFF's worker) per round, and for FedAvg and
 PERM the CPU seconds of the same client work as one `tf.function` call per
-client, which is the share inside TensorFlow. Then times the server's update of the mixing weights alone.
+client, which is the share inside TensorFlow. Then times the server's update of
+the mixing weights alone.
 
 With --clients_per_round, instead runs rounds of PERM with that many clients: 20
 examples of 64 features each, logistic regression of 650 weights, 5 local steps.

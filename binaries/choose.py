@@ -54,6 +54,7 @@ main = flags.Program(
     ),
     sweep.jobs_flag(0), kept_runs.FLAG, sweep.validation_flag(0.2),
     without=('seed',), fills=('seeds', 'jobs', 'validation_fraction'),
+    resumes=True,
 )
 
 if __name__ == '__main__':

@@ -32,7 +32,7 @@ main = flags.Program(
         'Variants to compare.',
     ),
     flags.own_flag('seeds', '0', 'Seeds of the runs, such as 0,1,2.'),
-    timing.TARGETS_FLAG, sweep.jobs_flag(1), without=('seed',),
+    timing.TARGETS_FLAG, sweep.jobs_flag(1), without=('seed',), resumes=True,
 )
 
 if __name__ == '__main__':

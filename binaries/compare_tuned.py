@@ -51,7 +51,7 @@ main = flags.Program(
         'Seeds of the runs, such as 0,1,2; values are chosen on the first.',
     ),
     timing.TARGETS_FLAG, sweep.jobs_flag(1), sweep.validation_flag(0.2),
-    without=('seed',),
+    without=('seed',), resumes=True,
 )
 
 if __name__ == '__main__':

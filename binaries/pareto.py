@@ -23,7 +23,6 @@ Figures of Charles and Konecny (2021), mu = 1:
                0.01 on --task: the mean loss of the local steps over rounds;
                flags and files of compare; clients alike, as in the paper
   --figure=13  as 12, for each gamma the best eta of 0.001 to 10 by this loss
-These three are rerun to resume.
 """
 
 from tff_pers.experiments import startup
@@ -63,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
   body = functools.partial(pareto_trained.run, number=int(number))
   trained = flags.Program(
       'pareto', _HELP, body, *compare.main.own, without=('seed',),
-      fills=('seeds', 'targets', 'jobs'),
+      fills=('seeds', 'targets', 'jobs'), resumes=True,
   )
   return trained(['pareto', *rest])
 

@@ -51,6 +51,7 @@ main = flags.Program(
         'validation_fraction', 'on_non_finite', 'finetune_steps',
         'finetune_learning_rate', 'patience', 'max_rounds',
     ),
+    resumes=True,
 )
 
 if __name__ == '__main__':

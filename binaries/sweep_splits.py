@@ -31,7 +31,7 @@ main = flags.Program(
         'Splits to try: what is private.',
     ),
     flags.own_flag('seeds', '0', 'Seeds of the runs, such as 0,1,2.'),
-    without=('seed',),
+    without=('seed',), resumes=True,
 )
 
 if __name__ == '__main__':

@@ -29,7 +29,7 @@ main = flags.Program(
         'Folder of a run: starts a new run from its last checkpoint, with its'
         ' flags unless others are given, such as another learning rate.',
     ),
-    *exports.FLAGS, without=(), fills=(),
+    *exports.FLAGS, without=(), fills=(), resumes=True,
 )
 
 if __name__ == '__main__':

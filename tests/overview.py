@@ -5,14 +5,12 @@ Demsar: "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR
 Comparing Multiple Classifiers Through Bayesian Analysis", JMLR 2017.
 """
 
-import itertools
 import math
 import pathlib
-from typing import Mapping, NamedTuple, Sequence
+from typing import Callable, Mapping, NamedTuple, Sequence
 
 import baycomp
 from matplotlib import figure
-import numpy as np
 import pandas as pd
 from scipy import stats
 
@@ -21,58 +19,79 @@ from tff_pers.evaluation import results
 # Differences of this size do not count as one.
 _EQUAL = 0.01
 _LEVEL = 0.05
-# Fewer tasks cannot give a p-value below _LEVEL, whatever comes out.
+# Fewer tasks say too little about ranks.
 _FEWEST_TASKS = 6
+
+# The rows of each task, see `result_tables.read`.
+Rows = Mapping[str, Sequence[Mapping[str, str]]]
 
 
 class Pair(NamedTuple):
-  """Two methods, and how sure it is that they differ.
+  """The method with the best mean rank, and another one.
 
   Attributes:
-    first: The method with the better mean rank.
-    second: The other one.
-    p_value: Of Wilcoxon's signed-rank test, corrected as Holm does.
-    better: Probability that `first` is better by more than .01 on a new task.
-    equal: Probability that they are within .01 of each other.
+    other: The other one.
+    better: Probability that on tasks of this kind the best one is most often
+      better by more than .01.
+    equal: Probability that they are most often within .01 of each other.
   """
 
-  first: str
-  second: str
-  p_value: float
+  other: str
   better: float
   equal: float
 
 
-def scores(rows: Mapping[str, Sequence[Mapping[str, str]]]) -> pd.DataFrame:
-  """Returns a row for each run: task, method, score, text, MB.
+def scores(rows: Rows) -> pd.DataFrame:
+  """Returns a row for each run, with `task`, `method`, `score`, `shown`, `MB`.
 
   A score is an accuracy. Where there is none it is minus the loss in units of
-  the least mean loss of the task, so that .01 is one percent of it.
+  the least mean loss of the task, so that .01 is one percent of it. `whole`
+  says whether the method has as many seeds as any on that task; a run that
+  diverged has no row.
+
+  Raises:
+    ValueError: If a method has runs of different flags on a task.
   """
   runs = pd.DataFrame([
       dict(task=task, **row) for task, own in rows.items() for row in own
-  ])
-  runs['method'] = runs['variant']
+  ]).rename(columns=dict(variant='method'))
   columns = ['accuracy', 'loss', 'rounds', 'bytes_down', 'bytes_up']
   runs[columns] = runs[columns].apply(pd.to_numeric)
+  grouped = runs.groupby(['task', 'method'])
+  mixed = grouped[['algo', 'flags']].nunique().max(axis=1)
+  if mixed.max() > 1:
+    task, method = mixed.idxmax()
+    raise ValueError(
+        f'Runs of a method must have equal flags, found others of {method} on'
+        f' {task}.'
+    )
+  seeds = grouped['seed'].transform('nunique')
+  runs['whole'] = seeds == seeds.groupby(runs['task']).transform('max')
   runs['MB'] = runs['rounds'] * (runs['bytes_down'] + runs['bytes_up']) / 1e6
   runs['shown'] = runs['accuracy'].fillna(runs['loss'])
-  least = runs.groupby(['task', 'method'])['loss'].mean().groupby('task').min()
+  least = grouped['loss'].mean().groupby('task').min()
   runs['score'] = runs['accuracy'].fillna(
       -runs['loss'] / runs['task'].map(least)
   )
   return runs
 
 
-def ranks(runs: pd.DataFrame) -> pd.DataFrame:
-  """Returns ranks by method and task, 1 for the best mean over seeds.
+def means(runs: pd.DataFrame) -> pd.DataFrame:
+  """Returns mean scores by method and task, of methods that have all tasks.
 
-  Only of methods that have all tasks, since a mean over other tasks compares
-  nothing; the first row is the method with the best mean rank.
+  A mean over other tasks, or over fewer seeds, compares nothing. The first row
+  is the method with the best mean rank.
   """
-  means = runs.groupby(['method', 'task'])['score'].mean().unstack().dropna()
-  of_tasks = means.rank(ascending=False)
-  return of_tasks.loc[of_tasks.mean(axis=1).sort_values(kind='stable').index]
+  whole = runs[runs['whole']]
+  found = whole.groupby(['method', 'task'])['score'].mean().unstack()
+  found = found.reindex(columns=runs['task'].unique()).dropna()
+  rank = ranks(found).mean(axis=1)
+  return found.loc[rank.sort_values(kind='stable').index]
+
+
+def ranks(of_tasks: pd.DataFrame) -> pd.DataFrame:
+  """Returns the ranks of `means` on each task, 1 for the best."""
+  return of_tasks.rank(ascending=False)
 
 
 def friedman(of_tasks: pd.DataFrame) -> float:
@@ -80,132 +99,132 @@ def friedman(of_tasks: pd.DataFrame) -> float:
   return stats.friedmanchisquare(*of_tasks.to_numpy()).pvalue
 
 
-def pairs(runs: pd.DataFrame, of_tasks: pd.DataFrame) -> list[Pair]:
-  """Returns all pairs of methods that have all tasks; see `Pair`."""
-  means = runs.groupby(['method', 'task'])['score'].mean().unstack()
-  names = list(itertools.combinations(of_tasks.index, 2))
-  p_values = [
-      1.0 if np.array_equal(means.loc[a], means.loc[b])
-      else stats.wilcoxon(means.loc[a], means.loc[b]).pvalue for a, b in names
-  ]
+def critical_difference(num_methods: int, num_tasks: int) -> float:
+  """Returns by how much mean ranks must differ at the level .05 (Nemenyi)."""
+  quantile = stats.studentized_range.ppf(1 - _LEVEL, num_methods, math.inf)
+  return quantile / math.sqrt(2) * math.sqrt(
+      num_methods * (num_methods + 1) / (6 * num_tasks)
+  )
+
+
+def pairs(of_tasks: pd.DataFrame) -> list[Pair]:
+  """Returns the first method of `means` with each other one; see `Pair`."""
+  best, *others = of_tasks.index
   found = []
-  for (a, b), p_value in zip(names, holm(p_values)):
-    np.random.seed(0)  # baycomp has no other way.
+  for other in others:
     better, equal, _ = baycomp.two_on_multiple(
-        means.loc[a].to_numpy(), means.loc[b].to_numpy(), rope=_EQUAL
+        of_tasks.loc[best].to_numpy(), of_tasks.loc[other].to_numpy(),
+        rope=_EQUAL, random_state=0,
     )
-    found.append(Pair(a, b, p_value, better, equal))
+    found.append(Pair(other, better, equal))
   return found
 
 
-def holm(p_values: Sequence[float]) -> np.ndarray:
-  """Returns p-values corrected for their number by Holm's step-down method."""
-  p_values = np.asarray(p_values)
-  order = np.argsort(p_values, kind='stable')
-  factors = len(p_values) - np.arange(len(p_values))
-  corrected = np.empty(len(p_values))
-  corrected[order] = np.minimum(
-      np.maximum.accumulate(p_values[order] * factors), 1.0
-  )
-  return corrected
+def page(
+    rows: Rows, stale: Callable[[Mapping[str, str]], str], picture: str
+) -> str:
+  """Returns the table of methods and tasks, and what the ranks say.
 
-
-def page(rows: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
-  """Returns the table of methods and tasks, and what the ranks say."""
+  Args:
+    rows: The rows.
+    stale: Why a row is stale, or an empty text.
+    picture: Where the page finds the picture of `write_picture`.
+  """
   runs = scores(rows)
-  of_tasks = ranks(runs)
-  grouped = runs.groupby(['method', 'task'])
-  means, spreads = (getattr(grouped['shown'], name)().unstack()
-                    for name in ('mean', 'std'))
-  rank = of_tasks.mean(axis=1)
+  of_tasks = means(runs)
+  rank = ranks(of_tasks).mean(axis=1)
+  runs['mark'] = [
+      ('*' if row['at_border'] == 'yes' else '') + ('†' if stale(row) else '')
+      for own in rows.values() for row in own
+  ]
+  grouped = runs.groupby(['method', 'task'])[['shown', 'mark', 'whole']]
+  cells = grouped.apply(_cell).unstack().fillna('')
+  sent = runs.groupby('method')['MB'].mean()
   # Methods that lack tasks follow, in alphabetical order.
-  names = [*rank.index, *sorted(set(means.index) - set(rank.index))]
+  names = [*rank.index, *sorted(set(cells.index) - set(rank.index))]
   lines = [{
       'method': f'`{name}`',
       'mean rank': f'{rank[name]:.1f}' if name in rank else '',
-      **{task: _cell(means.loc[name, task], spreads.loc[name, task])
-         for task in rows},
-      'MB': f"{runs[runs['method'] == name]['MB'].mean():.2f}",
+      **{task: cells.loc[name, task] for task in rows},
+      'MB': f'{sent[name]:.2f}' if name in rank else '',
   } for name in names]
-  text = [results.markdown(list(lines[0]), lines)]
-  if len(of_tasks) > 2 and len(of_tasks.columns) >= _FEWEST_TASKS:
-    text += _verdict(runs, of_tasks)
+  text = [
+      results.markdown(list(lines[0]), lines),
+      '(Means over seeds ± the standard deviation; \\*: the best value is at an'
+      ' end of its grid; MB of a client in a whole run, mean over tasks.)',
+  ]
+  if is_enough(of_tasks):
+    text += [*_verdict(of_tasks), f'![Mean ranks]({picture})']
   return '\n\n'.join(text)
 
 
-def _cell(mean: float, spread: float) -> str:
-  if math.isnan(mean):
-    return ''
-  return f'{mean:.3f}' + ('' if math.isnan(spread) else f' ± {spread:.3f}')
+def is_enough(of_tasks: pd.DataFrame) -> bool:
+  """Whether there are enough methods and tasks to say something of ranks."""
+  return len(of_tasks) > 2 and len(of_tasks.columns) >= _FEWEST_TASKS
 
 
-def _verdict(runs: pd.DataFrame, of_tasks: pd.DataFrame) -> list[str]:
+def _cell(runs: pd.DataFrame) -> str:
+  """Returns the cell of a method's runs on a task."""
+  text = f"{runs['shown'].mean():.3f}"
+  if len(runs) > 1:
+    text += f" ± {runs['shown'].std():.3f}"
+  text += ''.join(sorted(set(''.join(runs['mark'])))).replace('*', '\\*')
+  return text if runs['whole'].all() else f'{text} (fewer seeds)'
+
+
+def _verdict(of_tasks: pd.DataFrame) -> list[str]:
   """Returns sentences about the ranks, and the pairs of the best method."""
   methods, tasks = of_tasks.shape
-  found = pairs(runs, of_tasks)
-  differ = sum(pair.p_value < _LEVEL for pair in found)
   best = of_tasks.index[0]
   lines = [{
-      f'`{best}` against': f'`{pair.second}`',
-      'p': f'{pair.p_value:.2f}',
+      f'`{best}` against': f'`{pair.other}`',
       'better by more than .01': f'{pair.better:.2f}',
       'within .01': f'{pair.equal:.2f}',
       'worse by more than .01': f'{1 - pair.better - pair.equal:.2f}',
-  } for pair in found if pair.first == best]
+  } for pair in pairs(of_tasks)]
   return [
-      f'Mean ranks of the {methods} methods that have all {tasks} tasks: the'
-      ' hypothesis that all rank alike has p ='
-      f' {friedman(of_tasks):.1g} (Friedman). Of {len(found)} pairs'
-      f' {differ} differ by Wilcoxon\'s signed-rank test with Holm\'s'
-      f' correction (p < {_LEVEL}); without a correction {tasks} tasks give no'
-      f' p below {2 ** (1 - tasks):.2g}.',
+      f'Of the {methods} methods that have all {tasks} tasks, the hypothesis that'
+      f' all rank alike has p = {friedman(of_tasks):.1g} (Friedman). Two of them'
+      ' differ at the level .05 if their mean ranks are'
+      f' {critical_difference(methods, tasks):.1f} apart (Nemenyi).',
+      'The probability, by the Bayesian signed-rank test, that on tasks of this'
+      ' kind this outcome is the most frequent of the three (of losses, .01 is'
+      ' 1 %):',
       results.markdown(list(lines[0]), lines),
-      'The last three columns are the probabilities of the Bayesian signed-rank'
-      ' test that on a new task of this kind the first method is better, as'
-      ' good or worse (of losses, .01 is 1 %).',
   ]
 
 
-def joined(
-    of_tasks: pd.DataFrame, found: Sequence[Pair]
-) -> list[tuple[int, int]]:
-  """Returns the first and last of each longest run of alike methods.
+def joined(rank: Sequence[float], difference: float) -> list[tuple[int, int]]:
+  """Returns the first and last of each longest run of near mean ranks.
 
   Args:
-    of_tasks: `ranks`.
-    found: `pairs`. Methods are alike where no two of them differ.
+    rank: Mean ranks, in order.
+    difference: `critical_difference`.
   """
-  differ = {frozenset(pair[:2]) for pair in found if pair.p_value < _LEVEL}
-  bars = []
-  for i in range(len(of_tasks)):
-    j = max(
-        k for k in range(i, len(of_tasks)) if not any(
-            frozenset(two) in differ
-            for two in itertools.combinations(of_tasks.index[i:k + 1], 2)
-        )
-    )
+  bars: list[tuple[int, int]] = []
+  for i, first in enumerate(rank):
+    j = max(k for k, last in enumerate(rank) if last - first <= difference)
     if j > max(i, bars[-1][1] if bars else 0):  # Not within the run before.
       bars.append((i, j))
   return bars
 
 
-def write_picture(
-    path: pathlib.Path, of_tasks: pd.DataFrame, found: Sequence[Pair]
-) -> None:
+def write_picture(path: pathlib.Path, of_tasks: pd.DataFrame) -> None:
   """Writes mean ranks as dots, with a bar beside methods that are `joined`."""
-  mean = of_tasks.mean(axis=1)
-  canvas = figure.Figure(figsize=(7, 0.28 * len(mean) + 1.2))
+  rank = ranks(of_tasks).mean(axis=1)
+  canvas = figure.Figure(figsize=(7, 0.28 * len(rank) + 1.2))
   axes = canvas.subplots()
-  axes.plot(mean, range(len(mean)), 'o')
-  axes.set_yticks(range(len(mean)), mean.index)
+  axes.plot(rank, range(len(rank)), 'o')
+  axes.set_yticks(range(len(rank)), rank.index)
   axes.invert_yaxis()
   axes.set_xlabel(
       f'mean rank on {of_tasks.shape[1]} tasks; a bar joins methods of which no'
       ' two differ'
   )
   axes.grid(axis='x', alpha=0.3)
-  for number, bar in enumerate(joined(of_tasks, found)):
-    at = mean.max() + 0.5 + 0.3 * number
+  bars = joined(list(rank), critical_difference(*of_tasks.shape))
+  for number, bar in enumerate(bars):
+    at = rank.max() + 0.5 + 0.3 * number
     axes.plot([at, at], bar, color='black', linewidth=3)
   canvas.tight_layout()
   canvas.savefig(path)

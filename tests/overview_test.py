@@ -12,82 +12,109 @@ def _rows(by_method, column='accuracy', tasks=_TASKS):
   """Returns rows of two seeds whose mean is that of `by_method`."""
   return {
       task: [
-          dict(variant=method, accuracy='', loss='', rounds='10',
-               bytes_down='2e5', bytes_up='1e5') | {column: str(value + spread)}
+          dict(variant=method, algo=method, flags='', seed=str(seed),
+               accuracy='', loss='', rounds='10', bytes_down='2e5',
+               bytes_up='1e5', at_border='no')
+          | {column: str(value + 0.02 * seed - 0.01)}
           for method, values in by_method.items()
-          for value in values[i:i + 1] for spread in (-0.01, 0.01)
+          for value in values[i:i + 1] for seed in (0, 1)
       ] for i, task in enumerate(tasks)
   }
 
 
+def _means(*args, **options):
+  return overview.means(overview.scores(_rows(*args, **options)))
+
+
 def test_ranks_are_of_means_over_seeds_and_ties_share_them():
-  runs = overview.scores(_rows({
+  means = _means({
       'bad': [0.1, 0.5, 0.2], 'good': [0.9, 0.5, 0.6], 'fair': [0.3, 0.4, 0.7],
-  }, tasks='abc'))
-  of_tasks = overview.ranks(runs)
-  assert list(of_tasks.index) == ['good', 'fair', 'bad']
+  }, tasks='abc')
+  assert list(means.index) == ['good', 'fair', 'bad']
   np.testing.assert_array_equal(
-      of_tasks, [[1, 1.5, 2], [2, 3, 1], [3, 1.5, 3]]
+      overview.ranks(means), [[1, 1.5, 2], [2, 3, 1], [3, 1.5, 3]]
   )
 
 
-def test_a_method_without_all_tasks_has_no_rank():
+def test_a_method_without_all_tasks_or_seeds_has_no_rank():
   """And the ranks of the others are as if it were not there."""
-  runs = overview.scores(_rows(
-      {'good': [0.9, 0.8], 'bad': [0.1, 0.2], 'new': [0.95]}, tasks='ab'
-  ))
-  assert overview.ranks(runs).to_numpy().tolist() == [[1, 1], [2, 2]]
-  lines = overview.page(_rows(
-      {'good': [0.9, 0.8], 'bad': [0.1, 0.2], 'new': [0.95]}, tasks='ab'
-  )).splitlines()
-  assert [line.split('|')[1].strip() for line in lines[2:]] == [
-      '`good`', '`bad`', '`new`'
+  rows = _rows({
+      'good': [0.9, 0.8], 'bad': [0.1, 0.2], 'new': [0.95], 'lucky': [1, 1]
+  }, tasks='ab')
+  del rows['b'][-1]  # A seed of lucky, as if it had diverged.
+  means = overview.means(overview.scores(rows))
+  assert overview.ranks(means).to_numpy().tolist() == [[1, 1], [2, 2]]
+  rows['a'][0]['at_border'] = 'yes'
+  text = overview.page(rows, lambda row: 'why' * (row['variant'] == 'bad'), '')
+  assert [
+      [cell.strip() for cell in line.split('|')[1:-1]]
+      for line in text.splitlines()[2:6]
+  ] == [
+      ['`good`', '1.0', '0.900 ± 0.014\\*', '0.800 ± 0.014', '3.00'],
+      ['`bad`', '2.0', '0.100 ± 0.014†', '0.200 ± 0.014†', '3.00'],
+      ['`lucky`', '', '1.000 ± 0.014', '0.990 (fewer seeds)', ''],
+      ['`new`', '', '0.950 ± 0.014', '', ''],
   ]
-  assert '0.950 ± 0.014' in lines[4] and '3.00' in lines[4]
+
+
+def test_runs_of_other_flags_are_not_averaged():
+  rows = _rows({'good': [0.9], 'bad': [0.1]}, tasks='a')
+  rows['a'][1]['flags'] = '--rounds=3'
+  with pytest.raises(ValueError, match='equal flags, found others of good on a'):
+    overview.scores(rows)
 
 
 def test_losses_are_in_units_of_the_least_one():
-  runs = overview.scores(
-      _rows({'good': [0.5], 'bad': [0.75]}, 'loss', tasks='a')
-  )
-  means = runs.groupby('method')['score'].mean()
-  np.testing.assert_allclose([means['good'], means['bad']], [-1.0, -1.5])
-  assert overview.ranks(runs).index[0] == 'good'
+  means = _means({'bad': [0.75], 'good': [0.5]}, 'loss', tasks='a')
+  assert list(means.index) == ['good', 'bad']
+  np.testing.assert_allclose(means['a'], [-1.0, -1.5])
 
 
-def test_holm():
-  """By hand: .01 * 4, .02 * 3, then the larger of that and .03 * 2, .9 * 1."""
-  np.testing.assert_allclose(
-      overview.holm([0.9, 0.02, 0.01, 0.03]), [0.9, 0.06, 0.04, 0.06]
+def test_critical_difference():
+  """Demsar, 3.2.2: four methods, 14 data sets; his table has q = 2.569."""
+  assert overview.critical_difference(4, 14) == pytest.approx(
+      2.569 * np.sqrt(4 * 5 / (6 * 14)), abs=1e-3
   )
-  np.testing.assert_array_equal(overview.holm([0.5, 0.6]), [1.0, 1.0])
+
+
+def test_friedman():
+  """Three methods in one order on eight tasks: chi^2 = 16 of 2 degrees."""
+  means = _means({'a': [0.9] * 8, 'b': [0.8] * 8, 'c': [0.7] * 8})
+  assert overview.friedman(means) == pytest.approx(np.exp(-8))
 
 
 @pytest.mark.parametrize('lead, better, equal', [
     (0.1, (0.99, 1.0), (0.0, 0.01)), (0.001, (0.0, 0.01), (0.99, 1.0)),
 ])
 def test_pairs(lead, better, equal):
-  """Eight tasks of one sign: p = 2 / 2^8, whatever the size of the lead."""
-  runs = overview.scores(
-      _rows({'first': [0.5 + lead] * 8, 'second': [0.5] * 8})
-  )
-  pair, = overview.pairs(runs, overview.ranks(runs))
-  assert pair[:2] == ('first', 'second')
-  assert pair.p_value == pytest.approx(2 / 2**8)
+  means = _means({'first': [0.5 + lead] * 8, 'second': [0.5] * 8})
+  pair, = overview.pairs(means)
+  assert pair.other == 'second'
   assert better[0] <= pair.better <= better[1]
   assert equal[0] <= pair.equal <= equal[1]
 
 
-def test_the_picture_joins_those_that_do_not_differ(tmp_path):
-  values = {'a': [0.9] * 8, 'b': [0.8] * 8, 'c': [0.7] * 8}
-  runs = overview.scores(_rows(values))
-  of_tasks = overview.ranks(runs)
-  assert overview.friedman(of_tasks) == pytest.approx(np.exp(-8))
-  # p = 3 * 2 / 2^8 for all three pairs.
-  assert overview.joined(of_tasks, overview.pairs(runs, of_tasks)) == []
-  alike = [overview.Pair('a', 'b', 1.0, 0.5, 0.5),
-           overview.Pair('a', 'c', 0.01, 1.0, 0.0),
-           overview.Pair('b', 'c', 0.2, 0.5, 0.5)]
-  assert overview.joined(of_tasks, alike) == [(0, 1), (1, 2)]
-  overview.write_picture(tmp_path / 'ranks.svg', of_tasks, alike)
+def test_probabilities_repeat():
+  """The page has them, and a test compares the page."""
+  rng = np.random.default_rng(0)
+  means = _means({'a': rng.random(8), 'b': rng.random(8)})
+  assert 0.01 < overview.pairs(means)[0].better < 0.99
+  assert overview.pairs(means) == overview.pairs(means)
+
+
+def test_the_picture_joins_mean_ranks_that_are_near(tmp_path):
+  assert overview.joined([1.0, 2.0, 3.5, 3.6], 1.5) == [(0, 1), (1, 2), (2, 3)]
+  assert overview.joined([1.0, 3.0, 5.0], 1.5) == []
+  assert overview.joined([1.0, 1.5, 2.0], 1.5) == [(0, 2)]
+  means = _means({name: [1 - 0.1 * k] * 8 for k, name in enumerate('abcd')})
+  overview.write_picture(tmp_path / 'ranks.svg', means)
   assert (tmp_path / 'ranks.svg').read_text().count('<path') > 10
+
+
+def test_six_tasks_are_enough_for_a_verdict():
+  values = {'a': [0.9] * 6, 'b': [0.8] * 6, 'c': [0.7] * 6}
+  text = overview.page(_rows(values, tasks='abcdef'), lambda row: '', 'ranks.png')
+  assert 'p = 0.002 (Friedman)' in text and '1.4 apart (Nemenyi)' in text
+  assert '![Mean ranks](ranks.png)' in text
+  few = overview.page(_rows(values, tasks='abcde'), lambda row: '', 'ranks.png')
+  assert 'Friedman' not in few and 'ranks.png' not in few

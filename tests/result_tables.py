@@ -250,18 +250,36 @@ def table(name: str, with_losses: bool = False) -> str:
   ])
 
 
-def _table_of_tasks(name: str) -> str:
-  """Returns the table of a folder, and what its ranks say."""
-  rows = {
+def _rows_of_tasks(name: str) -> dict[str, list[dict[str, str]]]:
+  return {
       path.stem: read(f'{name}/{path.stem}')
       for path in sorted((RESULTS / name).glob('*.csv'))
   }
+
+
+def _table_of_tasks(name: str) -> str:
+  """Returns the table of a folder, and what its ranks say."""
+  rows = _rows_of_tasks(name)
   notes = dict.fromkeys(
       f'† Stale: `{row["variant"]}` on {task}, {reason}'
       for task, own in rows.items() for row in own if (reason := stale(row))
   )
-  source = f'(`results/{name}/*.csv`; MB of a client in a whole run.)'
-  return '\n\n'.join([overview.page(rows), source, *notes])
+  commits = dict.fromkeys(
+      row['commit'] for own in rows.values() for row in own
+  )
+  return '\n\n'.join([
+      overview.page(rows, stale, f'images/{name}_ranks.png'),
+      f'(`results/{name}/*.csv`, commits {", ".join(commits)}.)', *notes,
+  ])
+
+
+def _write_pictures() -> None:
+  """Writes the pictures of tables of tasks that have enough of them."""
+  for folder in filter(pathlib.Path.is_dir, RESULTS.iterdir()):
+    path = ROOT / 'docs' / 'images' / f'{folder.name}_ranks.png'
+    if any(path.name in page.read_text('utf-8') for page in PAGES):
+      means = overview.means(overview.scores(_rows_of_tasks(folder.name)))
+      overview.write_picture(path, means)
 
 
 def _choice(row: Mapping[str, str]) -> str:
@@ -364,6 +382,7 @@ def main() -> None:
       add(typed.name, typed.folder, typed.commit)
     for page in PAGES:
       files.write_text(str(page), rendered(page.read_text('utf-8')))
+    _write_pictures()
   except ValueError as error:
     parser.error(str(error))
 

@@ -79,8 +79,8 @@ def _compare(setting, given, top: str, name: str, compare) -> int:
 
 
 def _summary(folder: str) -> str:
-  """Returns the table of a setting's accuracies."""
-  columns = ('algo', 'seeds', 'accuracy_mean', 'accuracy_std')
+  """Returns the table of a setting's accuracies and losses."""
+  columns = ('algo', 'seeds', 'accuracy_mean', 'accuracy_std', 'loss_mean')
   rows = results.read_rows(folder, 'summary.csv', columns)
   for row in rows:  # One seed has no standard deviation.
     row.update({

@@ -555,14 +555,13 @@ class Program:
       self, name: str, summary: str, body: Callable[..., Optional[int]],
       *own: Union[tuple[str, Flag], Callable[[], tuple[str, Flag]]],
       without: Optional[Sequence[str]] = None,
-      fills: Optional[Sequence[str]] = None,
+      fills: Optional[Sequence[str]] = None, resumes: bool = False,
   ):
     """Keeps what the program is made of, also as `own`.
 
     Args:
       name: Its name.
-      summary: Beginning of its help, the docstring of its module. Who interrupts
-        the program is told to rerun it only if this says that it resumes.
+      summary: Beginning of its help, the docstring of its module.
       body: `(values of the given flags, all flags) -> exit code`, None for 0;
         raises UsageError if flags conflict or cannot be carried out. Without
         the second argument if the program has only flags of its own.
@@ -570,9 +569,11 @@ class Program:
         depends on what plug-ins add.
       without: Shared flags that it lacks; None: it has only flags of its own.
       fills: Own flags whose defaults count as given; None: all.
+      resumes: Whether the same command goes on after an interruption.
     """
     self._name, self._summary, self._body = name, summary, body
     self.own, self._without, self._fills = own, without, fills
+    self._resumes = resumes
 
   def flag_table(self) -> dict[str, Flag]:
     """Returns all flags by name."""
@@ -586,9 +587,7 @@ class Program:
 
   def __call__(self, argv: Sequence[str]) -> int:
     """Runs the program on `argv`; returns its exit code."""
-    return run(
-        self._name, self._main, argv, resumes='resume' in self._summary
-    )
+    return run(self._name, self._main, argv, resumes=self._resumes)
 
   def _main(self, argv: Sequence[str]) -> int:
     table = self.flag_table()

@@ -167,7 +167,7 @@ def test_reduced_label_shift_has_the_same_test_set_size():
 _NAMES = ('floral_label_shift', 'floral_linear', 'floral_mlp')
 
 
-@pytest.mark.parametrize('name', _NAMES)
+@pytest.mark.parametrize('name', (*_NAMES, 'synthetic_groups'))
 def test_raises_on_a_cluster_without_clients(name):
   with pytest.raises(ValueError, match='`num_clients` must be >= [24], one'):
     _build(name, num_clients=1)

@@ -30,7 +30,9 @@ main = flags.Program(
         'settings', ','.join(SETTINGS),
         'Settings to run; embedded: all that need no files.',
     ),
-    flags.own_flag('data_dir', '', 'Folder of EMNIST, School, CIFAR-10 and MNIST.'),
+    flags.own_flag(
+        'data_dir', '', 'Folder of EMNIST, School, CIFAR-10 and MNIST.'
+    ),
     flags.own_flag(
         'jobs', 1, 'Runs of a setting in parallel; 0: min(cores, 2).',
         minimum=0,

@@ -4,10 +4,10 @@
 
 OUT/unequal.npz, loners.npz and sizes.npz are those of
 tff_pers/experiments/default_tables.py, which come with its other tables;
-images.npz is unequal.npz as images of 8 x 8. FEMNIST, the file `femnist_writers.npz` of x, y and
-`duplicate`, gives letters.npz: five groups of 12 characters each, called 0 to
-11, 5 clients of 60 rows. SCHOOL, `school.mat`, gives school.npz: its first 20
-schools.
+images.npz is unequal.npz as images of 8 x 8. FEMNIST, the file
+`femnist_writers.npz` of x, y and `duplicate`, gives letters.npz: five groups of
+12 characters each, called 0 to 11, 5 clients of 60 rows. SCHOOL, `school.mat`,
+gives school.npz: its first 20 schools.
 """
 
 import pathlib

@@ -83,23 +83,22 @@ def test_friedman():
   assert overview.friedman(means) == pytest.approx(np.exp(-8))
 
 
-@pytest.mark.parametrize('lead, better, equal', [
-    (0.1, (0.99, 1.0), (0.0, 0.01)), (0.001, (0.0, 0.01), (0.99, 1.0)),
-])
-def test_pairs(lead, better, equal):
-  means = _means({'first': [0.5 + lead] * 8, 'second': [0.5] * 8})
-  pair, = overview.pairs(means)
+def test_signed_ranks():
+  """The means of 400,000 draws by baycomp 1.0.3, of error below 5e-4."""
+  differences = [0.1, 0.05, -0.021, 0.004, 0.03, -0.06, 0.0, 0.2]
+  np.testing.assert_allclose(
+      overview.signed_ranks(differences),
+      [0.61883, 0.18292, 0.19825], rtol=0, atol=1.5e-3,
+  )
+
+
+def test_pairs():
+  """Of nine weights, one a half, the share of the pairs of two real ones."""
+  pair, = overview.pairs(_means({'first': [0.6] * 8, 'second': [0.5] * 8}))
+  # A mean with the prior difference of 0 is .05, also above .01.
+  only_prior = 0.5 * 1.5 / (8.5 * 9.5)
   assert pair.other == 'second'
-  assert better[0] <= pair.better <= better[1]
-  assert equal[0] <= pair.equal <= equal[1]
-
-
-def test_probabilities_repeat():
-  """The page has them, and a test compares the page."""
-  rng = np.random.default_rng(0)
-  means = _means({'a': rng.random(8), 'b': rng.random(8)})
-  assert 0.01 < overview.pairs(means)[0].better < 0.99
-  assert overview.pairs(means) == overview.pairs(means)
+  np.testing.assert_allclose(pair[1:], [1 - only_prior, only_prior])
 
 
 def test_the_picture_joins_mean_ranks_that_are_near(tmp_path):

@@ -569,7 +569,7 @@ class Program:
         depends on what plug-ins add.
       without: Shared flags that it lacks; None: it has only flags of its own.
       fills: Own flags whose defaults count as given; None: all.
-      resumes: Whether the same command goes on after an interruption.
+      resumes: Whether the same command resumes after an interruption.
     """
     self._name, self._summary, self._body = name, summary, body
     self.own, self._without, self._fills = own, without, fills
@@ -612,7 +612,7 @@ def run(
     name: Name of the program.
     main: What it runs.
     argv: Its command line.
-    resumes: Whether the same command goes on after an interruption.
+    resumes: Whether the same command resumes after an interruption.
   """
   gc.freeze()
   gc.enable()  # `startup.begin` turned it off.

@@ -7,7 +7,7 @@ Comparing Multiple Classifiers Through Bayesian Analysis", JMLR 2017.
 
 import math
 import pathlib
-from typing import Callable, Mapping, NamedTuple, Sequence
+from typing import Callable, Mapping, Sequence
 
 from matplotlib import figure
 import numpy as np
@@ -24,20 +24,6 @@ _FEWEST_TASKS = 6
 
 # The rows of each task, see `result_tables.read`.
 Rows = Mapping[str, Sequence[Mapping[str, str]]]
-
-
-class Pair(NamedTuple):
-  """The method with the best mean rank, and another one.
-
-  Attributes:
-    other: The other one.
-    better: Probability that the best one is better by more than .01.
-    equal: Probability that they are within .01 of each other.
-  """
-
-  other: str
-  better: float
-  equal: float
 
 
 def scores(rows: Rows) -> pd.DataFrame:
@@ -104,15 +90,6 @@ def critical_difference(num_methods: int, num_tasks: int) -> float:
   return quantile / math.sqrt(2) * math.sqrt(
       num_methods * (num_methods + 1) / (6 * num_tasks)
   )
-
-
-def pairs(of_tasks: pd.DataFrame) -> list[Pair]:
-  """Returns the first method of `means` with each other one; see `Pair`."""
-  best, *others = of_tasks.index
-  return [
-      Pair(other, *signed_ranks(of_tasks.loc[best] - of_tasks.loc[other])[:2])
-      for other in others
-  ]
 
 
 def signed_ranks(differences: Sequence[float]) -> tuple[float, float, float]:
@@ -191,13 +168,17 @@ def _cell(runs: pd.DataFrame) -> str:
 def _verdict(of_tasks: pd.DataFrame) -> list[str]:
   """Returns sentences about the ranks, and the pairs of the best method."""
   methods, tasks = of_tasks.shape
-  best = of_tasks.index[0]
-  lines = [{
-      f'`{best}` against': f'`{pair.other}`',
-      'better by more than .01': f'{pair.better:.2f}',
-      'within .01': f'{pair.equal:.2f}',
-      'worse by more than .01': f'{1 - pair.better - pair.equal:.2f}',
-  } for pair in pairs(of_tasks)]
+  best, *others = of_tasks.index
+  lines = []
+  for other in others:
+    differences = of_tasks.loc[best] - of_tasks.loc[other]
+    better, equal, worse = signed_ranks(differences)
+    lines.append({
+        f'`{best}` against': f'`{other}`',
+        'better by more than .01': f'{better:.2f}',
+        'within .01': f'{equal:.2f}',
+        'worse by more than .01': f'{worse:.2f}',
+    })
   return [
       f'Of the {methods} methods that have all {tasks} tasks, the hypothesis that'
       f' all rank alike has p = {friedman(of_tasks):.1g} (Friedman). Two of them'

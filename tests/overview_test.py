@@ -92,13 +92,14 @@ def test_signed_ranks():
   )
 
 
-def test_pairs():
+def test_signed_ranks_of_equal_differences():
   """Of nine weights, one a half, the share of the pairs of two real ones."""
-  pair, = overview.pairs(_means({'first': [0.6] * 8, 'second': [0.5] * 8}))
   # A mean with the prior difference of 0 is .05, also above .01.
   only_prior = 0.5 * 1.5 / (8.5 * 9.5)
-  assert pair.other == 'second'
-  np.testing.assert_allclose(pair[1:], [1 - only_prior, only_prior])
+  np.testing.assert_allclose(
+      overview.signed_ranks([0.1] * 8), [1 - only_prior, only_prior, 0.0],
+      atol=1e-12,
+  )
 
 
 def test_the_picture_joins_mean_ranks_that_are_near(tmp_path):
@@ -115,5 +116,6 @@ def test_six_tasks_are_enough_for_a_verdict():
   text = overview.page(_rows(values, tasks='abcdef'), lambda row: '', 'ranks.png')
   assert 'p = 0.002 (Friedman)' in text and '1.4 apart (Nemenyi)' in text
   assert '![Mean ranks](ranks.png)' in text
+  assert text.count('| `a` against ') == 1 and '| `c` ' in text
   few = overview.page(_rows(values, tasks='abcde'), lambda row: '', 'ranks.png')
   assert 'Friedman' not in few and 'ranks.png' not in few

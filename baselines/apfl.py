@@ -81,7 +81,8 @@ def init_client_state(
   """Returns the initial state `<alpha, weights>` of a client."""
   dtype = tf.nest.flatten(weights)[0].dtype
   return collections.OrderedDict(
-      alpha=tf.constant(hyperparameters.alpha0, dtype), weights=weights
+      alpha=tf.convert_to_tensor(hyperparameters.alpha0, dtype),
+      weights=weights,
   )
 
 

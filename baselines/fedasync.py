@@ -79,7 +79,7 @@ def build_fedasync(
 
   def arrive(state, arrived, tau):
     dtype = tf.nest.flatten(state['weights'])[0].dtype
-    share = tf.constant(hyperparameters.alpha, dtype)
+    share = tf.convert_to_tensor(hyperparameters.alpha, dtype)
     share *= stale_messages.discount(hyperparameters, tau, dtype)
     number = tf.cast(arrived['weight'], dtype)
     return dict(

@@ -109,7 +109,7 @@ def build_outer_step(
   """
 
   def outer_step(state):
-    eps = tf.constant(hyperparameters.outer_step, tf.float64)
+    eps = tf.convert_to_tensor(hyperparameters.outer_step, tf.float64)
     if hyperparameters.outer_final == 1:
       return eps
     done = tf.cast(state['round'], tf.float64) / hyperparameters.outer_rounds

@@ -61,9 +61,10 @@ def discount(
   if hyperparameters.staleness == 'constant':
     return one
   if hyperparameters.staleness == 'polynomial':
-    return (one + late) ** -tf.constant(hyperparameters.exponent, dtype)
+    return (one + late) ** -tf.convert_to_tensor(hyperparameters.exponent, dtype)
   beyond = tf.maximum(late - hyperparameters.hinge_start, 0)
-  return one / (tf.constant(hyperparameters.hinge_slope, dtype) * beyond + one)
+  slope = tf.convert_to_tensor(hyperparameters.hinge_slope, dtype)
+  return one / (slope * beyond + one)
 
 
 def compose(

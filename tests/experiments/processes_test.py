@@ -1,4 +1,4 @@
-"""Runs of several seeds share a process where it is the same for all."""
+"""Runs of several seeds or rates share a process where it is the same for all."""
 
 import dataclasses
 
@@ -25,13 +25,25 @@ def _build(*args, **given):
   return processes.build(_experiment(*args, **given))
 
 
-@pytest.mark.parametrize('algo', ['perm', 'fedavg', 'floral'])
-def test_seeds_share_a_process(algo):
-  assert _build(algo) is _build(algo, seed=1)
+@pytest.mark.parametrize('algo, rates', [
+    ('perm', 'learning_rate=0.2'),
+    ('fedavg', 'learning_rate=0.03,server_learning_rate=0.5'),
+    ('floral', 'learning_rate=0.03'),  # That of adaptors is a multiple of it.
+])
+def test_seeds_and_rates_share_a_process(algo, rates):
+  first = _build(algo)
+  assert _build(algo, seed=1) is first
+  assert _build(f'{algo}[{rates}]') is first
+
+
+def test_a_number_that_python_has_used_is_not_shared():
+  """The server's rate is in the state of TFF's optimizer."""
+  first = _build('fedavgm')
+  assert _build('fedavgm[server_learning_rate=0.5]') is not first
 
 
 @pytest.mark.parametrize('other', [
-    dict(algo='fedavg[local_steps=3]'), dict(algo='fedprox'),
+    dict(algo='fedavg[local_steps=3]'), dict(algo='fedavg[momentum=0.5]'), dict(algo='fedprox'),
     dict(model='mlp_20'), dict(num_byzantine=1), dict(train_fraction=0.6),
     dict(num_byzantine=1, attack='nan'),
 ])
@@ -62,7 +74,8 @@ def test_what_a_method_looks_at_counts():
 
 
 def test_a_run_of_a_comparison_is_a_run_alone(tmp_path, monkeypatch):
-  """To the last bit, and the second seed traces nothing."""
+  """To the last bit; other seeds and rates trace nothing."""
+  other = 'fedavg[local_steps=2,learning_rate=0.03]'
   traced = []
   trace = stages.Program.trace
 
@@ -77,17 +90,17 @@ def test_a_run_of_a_comparison_is_a_run_alone(tmp_path, monkeypatch):
   ]) == 0
   first = len(traced)
   assert compare.main([
-      'compare', *SMALL, '--algos=fedavg[local_steps=2]', '--seeds=0,1',
-      f'--output_dir={tmp_path}/both',
+      'compare', *SMALL, f'--algos=fedavg[local_steps=2],{other}',
+      '--seeds=0,1', f'--output_dir={tmp_path}/both',
   ]) == 0
   assert len(traced) == first > 0
   monkeypatch.setattr(processes, '_last', None)
   assert train.main([
-      'train', *SMALL, '--algo=fedavg[local_steps=2]', '--seed=1',
+      'train', *SMALL, f'--algo={other}', '--seed=1',
       f'--output_dir={tmp_path}/alone',
   ]) == 0
   assert len(traced) > first
-  shared = tmp_path / 'both' / 'fedavg-local_steps=2' / 'seed1'
+  shared = tmp_path / 'both' / experiment.folder_name(other) / 'seed1'
   for name in ('clients.csv', 'runtime.json'):
     alone = (tmp_path / 'alone' / name).read_bytes()
     assert (shared / name).read_bytes() == alone

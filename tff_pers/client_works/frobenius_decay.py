@@ -49,7 +49,7 @@ class FactorizedStep(local_step.LocalStep):
 def _add(gradient, coefficient: float, penalty):
   if not coefficient:
     return gradient
-  return gradient + tf.constant(coefficient, gradient.dtype) * penalty
+  return gradient + tf.convert_to_tensor(coefficient, gradient.dtype) * penalty
 
 
 def build(hyperparameters: Any) -> FactorizedStep:

@@ -21,6 +21,7 @@ import tensorflow as tf
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.config import number_inputs
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers.numerics import thetas
@@ -141,7 +142,7 @@ def build_local_update(
   if theta is not None:
     theta = thetas.Gradients(tuple(theta)).theta
   for name, value in (('alpha', alpha), ('gamma', gamma)):
-    if not callable(value) and not 0 <= value < math.inf:
+    if not callable(value) and not 0 <= number_inputs.plain(value) < math.inf:
       raise ValueError(f'`{name}` must be a number >= 0, found {value}.')
 
   def update(message, client_state, data):

@@ -237,7 +237,8 @@ def _as_tensors(hparams, specs):
   """Returns the hyperparameters as tensors of the dtype of the weights."""
   dtype = tf.nest.flatten(specs)[0].dtype
   return collections.OrderedDict(
-      (name, tf.constant(value, dtype)) for name, value in hparams.items()
+      (name, tf.convert_to_tensor(value, dtype))
+      for name, value in hparams.items()
   )
 
 

@@ -21,6 +21,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import conditions
+from tff_pers.config import number_inputs
 
 # TensorFlow holds integers as int32, seeds as int64. These are the bounds of
 # fields that declare no others; `--help` does not repeat them for each field.
@@ -174,11 +175,14 @@ def validate(hyperparameters: Any) -> None:
       what is allowed and what was found.
   """
   fields = dataclasses.fields(hyperparameters)
+  values = {
+      name: number_inputs.plain(value)
+      for name, value in as_dict(hyperparameters).items()
+  }
   for spec in fields:
-    check(spec, getattr(hyperparameters, spec.name))
-  values = as_dict(hyperparameters)
+    check(spec, values[flag_name(spec.name)])
   for spec in fields:
-    value = getattr(hyperparameters, spec.name)
+    value = values[flag_name(spec.name)]
     if not acts(spec, values) and value != spec.default:
       when = spec.metadata['when']
       raise ValueError(

@@ -1,10 +1,14 @@
-"""Builds a method's process; runs that differ only in their seed share it.
+"""Builds a method's process; runs that differ in seed or rates share it.
 
 Building a process and tracing its rounds takes longer than many small runs. A
 process does not depend on a run's seed, but a method may read the task that it
 is built for, and tasks differ between seeds. So the fields that it reads are
-recorded, and the last process is reused if all of them are equal.
+recorded, and the last process is reused if all of them are equal. Numbers such
+as learning rates are inputs of the traced graphs on the fused runtime (see
+`config.number_inputs`), so that they may differ.
 """
+
+import dataclasses
 
 from typing import Any, NamedTuple, Optional
 
@@ -14,6 +18,7 @@ from tff_pers import attacks
 from tff_pers.aggregators import robust
 from tff_pers.client_works import factored_sgd
 from tff_pers.config import hyperparameters as hp
+from tff_pers.config import number_inputs
 from tff_pers.core import process as process_lib
 from tff_pers.core import left_out
 from tff_pers.data import on_demand
@@ -21,6 +26,8 @@ from tff_pers.data import task as task_lib
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import privacy
+from tff_pers.runtime import fused
+from tff_pers import tff
 
 
 class Built(NamedTuple):
@@ -37,9 +44,17 @@ class Built(NamedTuple):
 
 
 class _Last(NamedTuple):
-  """The last process and everything that it depends on."""
+  """The last process and everything that it depends on.
+
+  Attributes:
+    key: What must be equal for another run to share it.
+    numbers: Its hyperparameters that are inputs, by name.
+    reads: The fields of the task that were read, by name.
+    built: The process.
+  """
 
   key: tuple[Any, ...]
+  numbers: dict[str, number_inputs.NumberInput]
   reads: dict[str, Any]
   built: Built
 
@@ -69,28 +84,61 @@ def build(experiment: experiment_lib.Experiment) -> Built:
         experiment.hyperparameters, task,
         privacy.rule(promised, experiment.flag('dp_clip')),
     )
-    key = (
-        method, type(hyperparameters), hyperparameters,
+    floats = _floats(method, hyperparameters)
+    others = {
+        name: value for name, value in vars(hyperparameters).items()
+        if name not in floats
+    }
+    arguments = (
         experiment.flag('attack'),
         int(on_demand.sizes(task.train).max(initial=0)),
         experiment.plan.in_flight,
     )
+    key = (method, type(hyperparameters), others, *arguments)
     if _last is not None and _last.key == key and all(
         _same(getattr(task, name, _MISSING), value)
         for name, value in _last.reads.items()
+    ) and all(
+        number.value == floats[name] or not number.fixed
+        for name, number in _last.numbers.items()
     ):
+      for name, number in _last.numbers.items():
+        number.assign(floats[name])
       return _last.built
     _last = None  # Frees its memory before the next one is built.
     reads: dict[str, Any] = {}
-    built = _build(_watched(task, reads), *key)
+    numbers = {
+        name: number_inputs.NumberInput(value)
+        for name, value in floats.items()
+    }
+    built = _build(
+        _watched(task, reads), method,
+        dataclasses.replace(hyperparameters, **numbers), *arguments
+    )
     if promised:
       privacy.check(built.process, method, promised)
-  _last = _Last(key, reads, built)
+  _last = _Last(key, numbers, reads, built)
   return built
 
 
+def _floats(method, hyperparameters) -> dict[str, float]:
+  """Returns the hyperparameters that become inputs of the graphs, by name."""
+  context: Any = tff.framework.get_context_stack().current
+  if (
+      not isinstance(context, fused.FusedContext)
+      or not context.executor.reads_numbers
+      # A method of the user's may ask whether it has a Python float.
+      or not method.build.__module__.startswith(('tff_pers.', 'baselines.'))
+  ):
+    return {}
+  return {
+      name: value for name, value in vars(hyperparameters).items()
+      if isinstance(value, float) and value
+  }
+
+
 def _build(
-    task, method, _, hyperparameters, attack: str, largest: int, in_flight: int
+    task, method, hyperparameters, attack: str, largest: int, in_flight: int
 ) -> Built:
   """Builds the process; must depend on its arguments only."""
   # A single message gains nothing from factors, and messages in flight are

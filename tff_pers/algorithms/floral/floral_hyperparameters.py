@@ -277,7 +277,9 @@ class FloralHyperparameters(AdaptorHyperparameters):
         'adam': tff.learning.optimizers.build_adam,
     }[self.server_optimizer]
     rate = self.adaptor_server_learning_rate
+    if rate == 'auto':
+      rate = self.server_learning_rate
+    # TFF keeps rates in the optimizers' states, as Python numbers.
     return dict(
-        adaptors=build(self.server_learning_rate if rate == 'auto' else rate),
-        base=build(self.server_learning_rate),
+        adaptors=build(float(rate)), base=build(float(self.server_learning_rate))
     )

@@ -38,6 +38,7 @@ from tff_pers.client_works import local_update
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
+from tff_pers.config import number_inputs
 from tff_pers.core import process
 from tff_pers.models import functional
 from tff_pers import tff
@@ -101,7 +102,7 @@ def build_local_update(
   """
   if server_optimizer is None:
     eta = gamma if eta is None else eta
-    if not eta > 0:
+    if not number_inputs.plain(eta) > 0:
       raise ValueError(
           f'`eta` must be > 0, found {eta}. Tip: with gamma=0 it must be given,'
           ' because it cannot be gamma.'

@@ -44,7 +44,7 @@ class Server(setting.PermSetting):
         ) if keeps_table else (),
         anchor=weights if keeps_table else (),
         assignment=perm_clusters.unassigned(self),
-        scale=tf.constant(
+        scale=tf.convert_to_tensor(
             perm_lambda.DEFAULT if hyperparameters.lambda_scale == 'auto'
             else hyperparameters.lambda_scale, tf.float32,
         ),

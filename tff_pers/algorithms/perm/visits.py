@@ -154,7 +154,8 @@ def _visit(setting, hosted, data):
         weights, data, owner=owner,
         learning_rate=local_step.scheduled(
             hyperparameters, hosted,
-            tf.constant(hyperparameters.learning_rate, dtype) * multiplier,
+            tf.convert_to_tensor(hyperparameters.learning_rate, dtype)
+            * multiplier,
         ),
         seed=client_work.key(hosted, data),
         local=local_step.build(hyperparameters), **hyperparameters.budget(),

@@ -23,6 +23,7 @@ from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import choosing
 from tff_pers.runtime.fused import compiled
 from tff_pers.runtime.fused import devices
+from tff_pers.runtime.fused.graphs import number_variables
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import native
@@ -86,7 +87,12 @@ def use(
 
 
 class Executor:
-  """Compiles and runs computations; one call at a time."""
+  """Compiles and runs computations; one call at a time.
+
+  Attributes:
+    options: The options of `use`.
+    reads_numbers: Whether numbers may be inputs, see `config.number_inputs`.
+  """
 
   def __init__(
       self,
@@ -95,7 +101,11 @@ class Executor:
       choices: choices_lib.Choices,
       options: Any = None,
   ):
-    self.options = options  # The options of `use`.
+    self.options = options
+    # A GPU would copy each number from the host where it is read.
+    self.reads_numbers = strategy != 'debug' and not devices.has_gpu(
+        device_names
+    )
     self._compiler = compiled.Compiler(device_names, strategy, choices)
     # By id: TFF considers computations with other containers equal, and
     # serializes them to compare.
@@ -121,6 +131,7 @@ class Executor:
               'A computation of type %s runs on the native runtime: %s',
               computation.type_signature.compact_representation(), reason,
           )
+          number_variables.fix_all(computation)
           self._native.add(id(computation))
           weakref.finalize(computation, self._native.discard, id(computation))
       return native.get_context().invoke(computation, argument)

@@ -14,6 +14,7 @@ import tensorflow as tf
 from tensorflow.python.framework import op_def_registry
 
 from tff_pers.runtime.fused.graphs import graph as graph_lib
+from tff_pers.runtime.fused.graphs import number_variables
 from tff_pers.runtime import line as line_lib
 from tff_pers import tff
 
@@ -139,8 +140,11 @@ class _Functions:
     """Returns the fingerprints of the operation's own attributes."""
     definition = op_def_registry.get(node.op)
     names = [] if definition is None else [a.name for a in definition.attr]
+    ignored = _IGNORED
+    if number_variables.of_node(node) is not None:
+      ignored = _IGNORED | {'value'}  # Graphs serve all values of an input.
     found = []
-    for name in sorted(set(names) - _IGNORED):
+    for name in sorted(set(names) - ignored):
       if name in node.attr:
         value = node.attr[name]
         called = [value.func] if value.HasField('func') else value.list.func

@@ -18,6 +18,7 @@ from tensorflow.core.function.polymorphism import function_type
 from tensorflow.python.saved_model import function_deserialization
 
 from tff_pers.runtime.fused.graphs import inlining
+from tff_pers.runtime.fused.graphs import number_variables
 from tff_pers.runtime.fused.graphs import passes
 from tff_pers.runtime.fused import operations
 from tff_pers.runtime.fused.values import packing
@@ -107,6 +108,9 @@ class Graph:
       )
     if proto.initialize_op:
       _run_first(graph_def, proto.initialize_op)
+    number_variables.read_inputs(graph_def.node, '')
+    for function in graph_def.library.function:
+      number_variables.read_inputs(function.node_def, ':value:0')
     self._functions = function_deserialization.load_function_def_library(
         graph_def.library, load_shared_name_suffix='',
         wrapper_function=_with_result_type,

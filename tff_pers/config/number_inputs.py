@@ -1,0 +1,120 @@
+"""Hyperparameters that traced graphs read as inputs, so that trials share them.
+
+A rate is usually a constant of the graphs of a method, and another value means
+building and tracing the method again. A `NumberInput` takes the place of the
+number while a method is built. Converted to a tensor it is an input of the
+graph. Wherever Python needs the number itself, for a comparison or a product,
+the input becomes `fixed`: what was built is right for this value alone.
+"""
+
+import itertools
+import numbers
+from typing import Any, Callable, Sequence
+import weakref
+
+
+class NumberInput:
+  """A number other than 0 that graphs may read as an input.
+
+  Attributes:
+    value: The number that graphs read at present.
+    sources: The inputs that it is computed from.
+    fixed: Whether Python has used the number.
+    is_first: Whether it is still the first number.
+    key: Tells inputs of this process apart.
+    readers: Functions by name that are called with every new number.
+  """
+
+  def __init__(self, value: float, sources: Sequence['NumberInput'] = ()):
+    self.value, self.sources = value, sources
+    self.fixed, self.is_first = False, True
+    self.key = next(_keys)
+    self.readers: dict[str, Callable[[float], None]] = {}
+    known[self.key] = self
+
+  def assign(self, value: float) -> None:
+    """Sets the number that graphs read from now on, not 0."""
+    self.is_first = self.is_first and value == self.value
+    self.value = value
+    for read in self.readers.values():
+      read(value)
+
+  def fix(self) -> float:
+    """Returns the number, which must not change from now on."""
+    self.fixed = True
+    for source in self.sources:
+      source.fix()
+    return self.value
+
+  def __float__(self):
+    return self.fix()
+
+  def __mul__(self, other):
+    """Returns the product with a number or an input, an input as well."""
+    if not isinstance(other, numbers.Real) or not other:
+      return NotImplemented
+    compute = lambda: self.value * plain(other)
+    product = NumberInput(
+        compute(), [f for f in (self, other) if isinstance(f, NumberInput)]
+    )
+    for factor in product.sources:
+      factor.readers[f'product {product.key}'] = (
+          lambda _: product.assign(compute())
+      )
+    return product
+
+  __rmul__ = __mul__
+
+  def __bool__(self):
+    return True  # Whatever the value is; this does not fix it.
+
+  def __eq__(self, other):
+    return False if isinstance(other, str) else float(self) == other
+
+  def __hash__(self):
+    return hash(float(self))
+
+  def __deepcopy__(self, memo):
+    return self  # Copies of hyperparameters share it.
+
+  def __array__(self, dtype=None):
+    import numpy as np  # `--help` does without it.
+    return np.array(float(self), dtype)
+
+  def __repr__(self):
+    return repr(float(self))
+
+  def __format__(self, spec):
+    return format(float(self), spec)
+
+
+# By key. An input lives as long as the process that was built with it.
+known: 'weakref.WeakValueDictionary[int, NumberInput]' = (
+    weakref.WeakValueDictionary()
+)
+_keys = itertools.count()
+
+
+def plain(value: Any) -> Any:
+  """Returns the value of an input without fixing it, others unchanged."""
+  return value.value if isinstance(value, NumberInput) else value
+
+
+def _of_python(name: str):
+  """Returns the method `name` of the number itself."""
+
+  def method(self, *others):
+    if not all(isinstance(other, numbers.Real) for other in others):
+      return NotImplemented  # A tensor's method converts the input.
+    return getattr(float(self), name)(*map(plain, others))
+
+  return method
+
+
+for _name in (
+    'abs', 'add', 'ceil', 'floor', 'floordiv', 'ge', 'gt', 'int', 'le', 'lt',
+    'mod', 'neg', 'pos', 'pow', 'radd', 'rfloordiv', 'rmod', 'round', 'rpow',
+    'rsub', 'rtruediv', 'sub', 'truediv', 'trunc',
+):
+  setattr(NumberInput, f'__{_name}__', _of_python(f'__{_name}__'))
+numbers.Real.register(NumberInput)

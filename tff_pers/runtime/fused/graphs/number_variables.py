@@ -1,0 +1,108 @@
+"""Makes the numbers of a graph that are inputs (`number_inputs`) variables.
+
+In a graph an input is a constant with a name that says which one it is, so that
+any other runtime computes with its value. Here the constant becomes a read of a
+variable in the host's memory, which all graphs that are traced for a method
+share: assigning to it changes what they compute, and nothing is traced again.
+Unlike an argument, a variable can be read within loops and functions.
+"""
+
+import re
+from typing import Any, Optional
+
+import tensorflow as tf
+
+from tff_pers.config import number_inputs
+from tff_pers import tff
+
+_HOST = '/device:CPU:0'
+_MARK = 'number_input.'
+_NAME = re.compile(rf'(?:^|/){re.escape(_MARK)}(\d+)(?:_\d+)?$')
+
+
+def _converted(value, dtype=None, name=None, as_ref=False):
+  """Returns an input as a constant; by default of a Python float's dtype."""
+  del name, as_ref
+  if tf.executing_eagerly():
+    value.fix()  # Not in a graph: only its value can be passed on.
+  return tf.constant(
+      value.value, dtype or tf.float32, name=f'{_MARK}{value.key}'
+  )
+
+
+tf.register_tensor_conversion_function(number_inputs.NumberInput, _converted)
+
+
+def of_node(node: Any) -> Optional[number_inputs.NumberInput]:
+  """Returns the input whose constant this node is, or None."""
+  match = _NAME.search(node.name) if node.op == 'Const' else None
+  # Inputs of other processes are not known here and stay constants.
+  return match and number_inputs.known.get(int(match[1]))
+
+
+def fix_all(computation: tff.Computation) -> None:
+  """Fixes the inputs of a computation that runs with their constants.
+
+  Raises:
+    RuntimeError: If a constant may hold an earlier number.
+  """
+  proto = tff.framework.serialize_computation(computation)
+  keys = re.findall(rf'{re.escape(_MARK)}(\d+)'.encode(), proto.SerializeToString())
+  for number in filter(None, map(number_inputs.known.get, map(int, keys))):
+    number.fix()
+    if not number.is_first:
+      raise RuntimeError(
+          'A computation that does not run on the fused runtime was traced for'
+          ' another run. Run the program again to resume.'
+      )
+
+
+def read_inputs(nodes: Any, output: str) -> None:
+  """Replaces constants that are inputs by reads of variables.
+
+  Args:
+    nodes: The nodes of a graph or of a function; changed in place.
+    output: How the nodes name the only output of a read: '' in a graph,
+      `:value:0` in a function.
+  """
+  for node in list(nodes):
+    number = of_node(node)
+    if number is None:
+      continue
+    dtype = node.attr['dtype'].type
+    handle = nodes.add(
+        name=f'{node.name}/handle', op='VarHandleOp', device=_HOST
+    )
+    handle.attr['dtype'].type = dtype
+    handle.attr['shape'].shape.SetInParent()
+    handle.attr['shared_name'].s = _variable(number, tf.as_dtype(dtype))
+    read = nodes.add(
+        name=f'{node.name}/read', op='ReadVariableOp', device=_HOST,
+        input=[handle.name + (output and ':resource:0'), *node.input],
+    )
+    read.attr['dtype'].type = dtype
+    # An output of the same name as the constant's.
+    node.op = 'Identity'
+    node.ClearField('input')
+    node.ClearField('attr')
+    node.attr['T'].type = dtype
+    node.input.append(read.name + output)
+
+
+def _variable(number: number_inputs.NumberInput, dtype: tf.DType) -> bytes:
+  """Returns the name of the variable that holds the number in this dtype."""
+  name = f'{_MARK}{number.key}.{dtype.name}'
+
+  def assign(value):
+    with tf.init_scope(), tf.device(_HOST):
+      tf.raw_ops.AssignVariableOp(
+          resource=tf.raw_ops.VarHandleOp(
+              dtype=dtype, shape=[], shared_name=name
+          ),
+          value=tf.constant(value, dtype),
+      )
+
+  if name not in number.readers:
+    number.readers[name] = assign
+    assign(number.value)
+  return name.encode()

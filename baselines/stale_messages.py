@@ -61,7 +61,8 @@ def discount(
   if hyperparameters.staleness == 'constant':
     return one
   if hyperparameters.staleness == 'polynomial':
-    return (one + late) ** -tf.convert_to_tensor(hyperparameters.exponent, dtype)
+    power = tf.convert_to_tensor(hyperparameters.exponent, dtype)
+    return (one + late) ** -power
   beyond = tf.maximum(late - hyperparameters.hinge_start, 0)
   slope = tf.convert_to_tensor(hyperparameters.hinge_slope, dtype)
   return one / (slope * beyond + one)

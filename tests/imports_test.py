@@ -18,7 +18,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Lowest first. A module imports what is below it, and modules of its own entry;
 # entries that share a floor know nothing of each other.
 FLOORS = (
-    ('tff_pers.console', 'tff_pers.moved', 'tff_pers.tff'),
+    (
+        'tff_pers.console', 'tff_pers.moved', 'tff_pers.number_inputs',
+        'tff_pers.tff',
+    ),
     ('tff_pers.config', 'tff_pers.core'),
     ('tff_pers.numerics',),
     ('tff_pers.models',),
@@ -116,7 +119,7 @@ def _place(name, floors=FLOORS):
 
 def _may_import(name, imported):
   """Returns whether the module `name` may import `imported`."""
-  if imported == TFF:
+  if imported in (TFF, 'tff_pers.number_inputs'):
     return True
   if _is_in(name, RUNTIME) or _is_in(imported, RUNTIME):
     if not _is_in(imported, RUNTIME) or not _is_in(name, RUNTIME):

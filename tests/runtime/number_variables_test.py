@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_pers.config import number_inputs
+from tff_pers import number_inputs
 from tff_pers.runtime import native
 from tff_pers import tff
 

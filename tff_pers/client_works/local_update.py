@@ -21,9 +21,9 @@ import tensorflow as tf
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
-from tff_pers.config import number_inputs
 from tff_pers.data import client_data
 from tff_pers.models import functional
+from tff_pers import number_inputs
 from tff_pers.numerics import thetas
 
 # gamma, or `message -> gamma`, e.g. of a schedule.

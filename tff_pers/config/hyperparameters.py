@@ -21,7 +21,7 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import conditions
-from tff_pers.config import number_inputs
+from tff_pers import number_inputs
 
 # TensorFlow holds integers as int32, seeds as int64. These are the bounds of
 # fields that declare no others; `--help` does not repeat them for each field.

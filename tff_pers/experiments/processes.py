@@ -5,11 +5,10 @@ process does not depend on a run's seed, but a method may read the task that it
 is built for, and tasks differ between seeds. So the fields that it reads are
 recorded, and the last process is reused if all of them are equal. Numbers such
 as learning rates are inputs of the traced graphs on the fused runtime (see
-`config.number_inputs`), so that they may differ.
+`number_inputs`), so that they may differ.
 """
 
 import dataclasses
-
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -18,7 +17,6 @@ from tff_pers import attacks
 from tff_pers.aggregators import robust
 from tff_pers.client_works import factored_sgd
 from tff_pers.config import hyperparameters as hp
-from tff_pers.config import number_inputs
 from tff_pers.core import process as process_lib
 from tff_pers.core import left_out
 from tff_pers.data import on_demand
@@ -26,6 +24,7 @@ from tff_pers.data import task as task_lib
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import privacy
+from tff_pers import number_inputs
 from tff_pers.runtime import fused
 from tff_pers import tff
 

@@ -279,7 +279,8 @@ class FloralHyperparameters(AdaptorHyperparameters):
     rate = self.adaptor_server_learning_rate
     if rate == 'auto':
       rate = self.server_learning_rate
-    # TFF keeps rates in the optimizers' states, as Python numbers.
+    # `float`, because TFF's optimizers have their rates in their states.
     return dict(
-        adaptors=build(float(rate)), base=build(float(self.server_learning_rate))
+        adaptors=build(float(rate)),
+        base=build(float(self.server_learning_rate)),
     )

@@ -38,9 +38,9 @@ from tff_pers.client_works import local_update
 from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-from tff_pers.config import number_inputs
 from tff_pers.core import process
 from tff_pers.models import functional
+from tff_pers import number_inputs
 from tff_pers import tff
 
 # eta, or `S -> eta`, e.g. of a schedule.

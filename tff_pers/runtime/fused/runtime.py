@@ -91,7 +91,7 @@ class Executor:
 
   Attributes:
     options: The options of `use`.
-    reads_numbers: Whether numbers may be inputs, see `config.number_inputs`.
+    reads_numbers: Whether numbers may be inputs, see `number_inputs`.
   """
 
   def __init__(

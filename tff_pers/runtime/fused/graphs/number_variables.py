@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 import tensorflow as tf
 
-from tff_pers.config import number_inputs
+from tff_pers import number_inputs
 from tff_pers import tff
 
 _HOST = '/device:CPU:0'

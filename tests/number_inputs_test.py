@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tff_pers.config import hyperparameters as hp
-from tff_pers.config import number_inputs
+from tff_pers import number_inputs
 
 
 @pytest.mark.parametrize('use', [

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tff_pers import number_inputs
+from tff_pers.runtime import fused
 from tff_pers.runtime import native
 from tff_pers import tff
 
@@ -48,13 +49,15 @@ def test_a_traced_graph_computes_with_the_present_number():
   assert not rate.fixed
 
 
-def test_clients_compute_with_the_present_number():
+@pytest.mark.parametrize('strategy', ['loop', 'vectorized', 'xla'])
+def test_clients_compute_with_the_present_number(strategy):
   rate = number_inputs.NumberInput(0.5)
   compute = _sums(rate)
   data = [[1.0, 2.0], [4.0]]
-  for value in (0.5, 2.0):
-    rate.assign(value)
-    assert compute(data) == 7.0 * value
+  with fused.use('cpu', strategy=strategy):
+    for value in (0.5, 2.0):
+      rate.assign(value)
+      assert compute(data) == 7.0 * value
 
 
 def test_two_inputs_do_not_mix():

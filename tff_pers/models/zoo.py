@@ -28,8 +28,8 @@ from tff_pers.models import zoo_layers as zl
 
 
 # Cached, because tasks with several seeds share the same model, and what was
-# built from it.
-@functools.lru_cache(maxsize=16)
+# built from it. A method with models of many widths builds some 25 of them.
+@functools.lru_cache(maxsize=64)
 def build(
     name: str,
     x_spec: tf.TensorSpec,

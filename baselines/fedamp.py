@@ -133,9 +133,8 @@ def attention(
     if hyperparameters.sigma_absolute:
       unit = tf.ones_like(unit)
     x = tf.math.divide_no_nan(squared, unit)
-    slopes = tf.where(  # A'(x)
-        unit > 0, tf.exp(-x / hyperparameters.sigma) / hyperparameters.sigma, 0
-    )
+    sigma = float(hyperparameters.sigma)
+    slopes = tf.where(unit > 0, tf.exp(-x / sigma) / sigma, 0)  # A'(x)
   slopes = tf.where(is_other, slopes, 0)
   alpha = hyperparameters.pull * tf.math.reciprocal_no_nan(
       tf.reduce_max(tf.reduce_sum(slopes, axis=1))

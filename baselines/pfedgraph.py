@@ -126,7 +126,7 @@ def rows(cosines: tf.Tensor, sizes: tf.Tensor, lambda_: float) -> tf.Tensor:
   p = q / tf.reduce_sum(q)
   alike = tf.where(cosines > _ALIKE, tf.ones_like(cosines), cosines)
   return simplex.project(
-      tf.where(q > 0, p + alike / (2 * lambda_), -float('inf'))
+      tf.where(q > 0, p + alike / (2 * float(lambda_)), -float('inf'))
   )
 
 

@@ -61,11 +61,9 @@ def discount(
   if hyperparameters.staleness == 'constant':
     return one
   if hyperparameters.staleness == 'polynomial':
-    power = tf.convert_to_tensor(hyperparameters.exponent, dtype)
-    return (one + late) ** -power
+    return (one + late) ** -tf.constant(hyperparameters.exponent, dtype)
   beyond = tf.maximum(late - hyperparameters.hinge_start, 0)
-  slope = tf.convert_to_tensor(hyperparameters.hinge_slope, dtype)
-  return one / (slope * beyond + one)
+  return one / (tf.constant(hyperparameters.hinge_slope, dtype) * beyond + one)
 
 
 def compose(

@@ -3,8 +3,11 @@
 A rate is usually a constant of the graphs of a method, and another value means
 building and tracing the method again. A `NumberInput` takes the place of the
 number while a method is built. Converted to a tensor it is an input of the
-graph. Wherever Python needs the number itself, for a comparison or a product,
+graph. Wherever Python needs the number itself, for a comparison or a quotient,
 the input becomes `fixed`: what was built is right for this value alone.
+
+Bits are those of a constant, except that TensorFlow divides by a constant, and
+raises to its power, in another way: use `float` for divisors and exponents.
 """
 
 import itertools
@@ -20,7 +23,7 @@ class NumberInput:
     value: The number that graphs read at present.
     sources: The inputs that it is computed from.
     fixed: Whether Python has used the number.
-    is_first: Whether it is still the first number.
+    is_first: Whether it has always been the first number.
     key: Tells inputs of this process apart.
     readers: Functions by name that are called with every new number.
   """
@@ -51,8 +54,10 @@ class NumberInput:
 
   def __mul__(self, other):
     """Returns the product with a number or an input, an input as well."""
-    if not isinstance(other, numbers.Real) or not other:
-      return NotImplemented
+    if not isinstance(other, numbers.Real):
+      return NotImplemented  # A tensor's method converts the input.
+    if not other:
+      return float(self) * other
     compute = lambda: self.value * plain(other)
     product = NumberInput(
         compute(), [f for f in (self, other) if isinstance(f, NumberInput)]
@@ -74,8 +79,14 @@ class NumberInput:
   def __hash__(self):
     return hash(float(self))
 
-  def __deepcopy__(self, memo):
+  def __copy__(self):
     return self  # Copies of hyperparameters share it.
+
+  def __deepcopy__(self, memo):
+    return self
+
+  def __reduce__(self):
+    return float, (float(self),)
 
   def __array__(self, dtype=None):
     import numpy as np  # `--help` does without it.
@@ -88,7 +99,7 @@ class NumberInput:
     return format(float(self), spec)
 
 
-# By key. An input lives as long as the process that was built with it.
+# By key. Who builds with an input keeps it for as long as what was built.
 known: 'weakref.WeakValueDictionary[int, NumberInput]' = (
     weakref.WeakValueDictionary()
 )
@@ -105,8 +116,10 @@ def _of_python(name: str):
 
   def method(self, *others):
     if not all(isinstance(other, numbers.Real) for other in others):
-      return NotImplemented  # A tensor's method converts the input.
-    return getattr(float(self), name)(*map(plain, others))
+      return NotImplemented
+    return getattr(float(self), name)(*(
+        float(x) if isinstance(x, NumberInput) else x for x in others
+    ))
 
   return method
 

@@ -99,5 +99,5 @@ def test_what_runs_natively_is_not_run_with_an_earlier_number():
   rate = number_inputs.NumberInput(0.5)
   compute = _reads_a_file(rate)
   rate.assign(0.25)
-  with pytest.raises(RuntimeError, match='Run the program again to resume'):
+  with pytest.raises(RuntimeError, match='Run the program again; it resumes'):
     compute(8.0)

@@ -10,6 +10,7 @@ as learning rates are inputs of the traced graphs on the fused runtime (see
 
 import dataclasses
 from typing import Any, NamedTuple, Optional
+import weakref
 
 import numpy as np
 
@@ -68,6 +69,9 @@ _last: Optional[_Last] = None
 def build(experiment: experiment_lib.Experiment) -> Built:
   """Returns the method's process for the task, reusing an equal last one.
 
+  A process that is reused computes with this run's numbers from now on, also
+  for the caller that was given it before.
+
   Args:
     experiment: What to run.
 
@@ -85,8 +89,9 @@ def build(experiment: experiment_lib.Experiment) -> Built:
     )
     floats = _floats(method, hyperparameters)
     others = {
-        name: value for name, value in vars(hyperparameters).items()
-        if name not in floats
+        spec.name: getattr(hyperparameters, spec.name)
+        for spec in dataclasses.fields(hyperparameters)
+        if spec.name not in floats
     }
     arguments = (
         experiment.flag('attack'),
@@ -110,10 +115,11 @@ def build(experiment: experiment_lib.Experiment) -> Built:
         name: number_inputs.NumberInput(value)
         for name, value in floats.items()
     }
-    built = _build(
-        _watched(task, reads), method,
-        dataclasses.replace(hyperparameters, **numbers), *arguments
-    )
+    if numbers:
+      hyperparameters = dataclasses.replace(hyperparameters, **numbers)
+    built = _build(_watched(task, reads), method, hyperparameters, *arguments)
+    # Graphs that are traced later need the inputs, too.
+    weakref.finalize(built.process, numbers.clear)
     if promised:
       privacy.check(built.process, method, promised)
   _last = _Last(key, numbers, reads, built)
@@ -131,8 +137,9 @@ def _floats(method, hyperparameters) -> dict[str, float]:
   ):
     return {}
   return {
-      name: value for name, value in vars(hyperparameters).items()
-      if isinstance(value, float) and value
+      spec.name: value for spec in dataclasses.fields(hyperparameters)
+      if isinstance(value := getattr(hyperparameters, spec.name), float)
+      and value
   }
 
 

@@ -168,7 +168,7 @@ def choose_lambda(table: Any, scale: Any, hyperparameters: Any) -> tf.Tensor:
   n_i examples.
   """
   if hyperparameters.lambda_ != 'auto':
-    return tf.convert_to_tensor(hyperparameters.lambda_, tf.float64)
+    return tf.constant(hyperparameters.lambda_, tf.float64)
   rows = table['rows']
   per_row = tf.math.divide_no_nan(table['sizes'], rows)  # n_i / M
   return mixing.auto_lambda(

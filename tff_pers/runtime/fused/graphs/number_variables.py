@@ -52,8 +52,8 @@ def fix_all(computation: tff.Computation) -> None:
     number.fix()
     if not number.is_first:
       raise RuntimeError(
-          'A computation that does not run on the fused runtime was traced for'
-          ' another run. Run the program again to resume.'
+          'A computation that does not run on the fused runtime was traced with'
+          ' another run\'s numbers. Run the program again; it resumes.'
       )
 
 
@@ -65,31 +65,47 @@ def read_inputs(nodes: Any, output: str) -> None:
     output: How the nodes name the only output of a read: '' in a graph,
       `:value:0` in a function.
   """
+  reads: dict[str, str] = {}  # Every use of an input shares one read.
   for node in list(nodes):
     number = of_node(node)
     if number is None:
       continue
-    dtype = node.attr['dtype'].type
-    handle = nodes.add(
-        name=f'{node.name}/handle', op='VarHandleOp', device=_HOST
-    )
-    handle.attr['dtype'].type = dtype
-    handle.attr['shape'].shape.SetInParent()
-    handle.attr['shared_name'].s = _variable(number, tf.as_dtype(dtype))
-    read = nodes.add(
-        name=f'{node.name}/read', op='ReadVariableOp', device=_HOST,
-        input=[handle.name + (output and ':resource:0'), *node.input],
-    )
-    read.attr['dtype'].type = dtype
+    dtype = tf.as_dtype(node.attr['dtype'].type)
+    name = _variable(number, dtype)
+    if node.input:  # It waits for something, e.g. for a branch.
+      source = _add_read(nodes, node, name, dtype, output)
+    else:
+      if name not in reads:
+        reads[name] = _add_read(nodes, node, name, dtype, output)
+      source = reads[name]
     # An output of the same name as the constant's.
     node.op = 'Identity'
     node.ClearField('input')
     node.ClearField('attr')
-    node.attr['T'].type = dtype
-    node.input.append(read.name + output)
+    node.attr['T'].type = dtype.as_datatype_enum
+    node.input.append(source)
 
 
-def _variable(number: number_inputs.NumberInput, dtype: tf.DType) -> bytes:
+def _add_read(nodes, constant, name, dtype, output) -> str:
+  """Adds a read of a variable where a constant was; returns its output."""
+  handle = nodes.add(
+      name=f'{constant.name}/handle', op='VarHandleOp', device=_HOST
+  )
+  handle.attr['dtype'].type = dtype.as_datatype_enum
+  handle.attr['shape'].shape.SetInParent()
+  handle.attr['shared_name'].s = name.encode()
+  read = nodes.add(
+      name=f'{constant.name}/read', op='ReadVariableOp', device=_HOST,
+      input=[
+          handle.name + (output and ':resource:0'),
+          *constant.input,
+      ],
+  )
+  read.attr['dtype'].type = dtype.as_datatype_enum
+  return read.name + output
+
+
+def _variable(number: number_inputs.NumberInput, dtype: tf.DType) -> str:
   """Returns the name of the variable that holds the number in this dtype."""
   name = f'{_MARK}{number.key}.{dtype.name}'
 
@@ -105,4 +121,4 @@ def _variable(number: number_inputs.NumberInput, dtype: tf.DType) -> bytes:
   if name not in number.readers:
     number.readers[name] = assign
     assign(number.value)
-  return name.encode()
+  return name

@@ -141,6 +141,10 @@ def page(
       **{task: cells.loc[name, task] for task in rows},
       'MB': f'{sent[name]:.2f}' if name in rank else '',
   } for name in names]
+  if len(rows) > len(names):  # A long table is easier to read than a wide one.
+    lines = [{
+        'task': title, **{line['method']: line[title] for line in lines}
+    } for title in list(lines[0])[1:]]
   text = [
       results.markdown(list(lines[0]), lines),
       '(Means over seeds ± the standard deviation; \\*: the best value is at an'

@@ -57,6 +57,12 @@ def test_a_method_without_all_tasks_or_seeds_has_no_rank():
   ]
 
 
+def test_tasks_are_rows_where_they_are_more_than_methods():
+  values = {'a': [0.9] * 3, 'b': [0.8] * 3}
+  lines = overview.page(_rows(values, tasks='xyz'), lambda row: '', '')
+  assert lines.splitlines()[0].split('|')[1:-1] == [' task      ', ' `a`           ', ' `b`           ']
+
+
 def test_runs_of_other_flags_are_not_averaged():
   rows = _rows({'good': [0.9], 'bad': [0.1]}, tasks='a')
   rows['a'][1]['flags'] = '--rounds=3'

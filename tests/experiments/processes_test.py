@@ -43,8 +43,8 @@ def test_a_number_that_python_has_used_is_not_shared():
 
 
 @pytest.mark.parametrize('other', [
-    dict(algo='fedavg[local_steps=3]'), dict(algo='fedavg[momentum=0.5]'), dict(algo='fedprox'),
-    dict(model='mlp_20'), dict(num_byzantine=1), dict(train_fraction=0.6),
+    dict(algo='fedavg[local_steps=3]'), dict(algo='fedavg[momentum=0.5]'),
+    dict(algo='fedprox'), dict(model='mlp_20'), dict(num_byzantine=1), dict(train_fraction=0.6),
     dict(num_byzantine=1, attack='nan'),
 ])
 def test_what_differs_is_built_anew(other):

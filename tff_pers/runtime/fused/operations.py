@@ -101,6 +101,9 @@ _OF_KEYS = dict(
     Pack='T', Cast='DstT',
 )
 
+# The device of what a GPU cannot hold, as nodes of a graph name it.
+HOST = '/device:CPU:0'
+
 
 def is_of_the_host(node: tf.compat.v1.NodeDef) -> bool:
   """Whether a node belongs on the CPU: strings, tables, data sets, keys."""

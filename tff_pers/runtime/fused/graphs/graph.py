@@ -35,7 +35,6 @@ _ANONYMOUS_TABLES = {
     'MutableHashTableOfTensorsV2': 'AnonymousMutableHashTableOfTensors',
     'MutableDenseHashTableV2': 'AnonymousMutableDenseHashTable',
 }
-_HOST = '/device:CPU:0'
 _SHARING_ATTRIBUTES = ('container', 'shared_name', 'use_node_name_sharing')
 _CONVOLUTIONS = frozenset({
     'Conv2D', 'Conv2DBackpropFilter', 'Conv2DBackpropInput', 'Conv3D',
@@ -99,7 +98,7 @@ class Graph:
     for node in nodes:
       _make_private(node)
       if operations.is_of_the_host(node):
-        node.device = _HOST
+        node.device = operations.HOST
     shared = operations.shared(node.op for node in nodes)
     if shared:
       raise sequences.Unsupported(

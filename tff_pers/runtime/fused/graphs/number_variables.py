@@ -13,9 +13,9 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from tff_pers import number_inputs
+from tff_pers.runtime.fused import operations
 from tff_pers import tff
 
-_HOST = '/device:CPU:0'
 _MARK = 'number_input.'
 _NAME = re.compile(rf'(?:^|/){re.escape(_MARK)}(\d+)(?:_\d+)?$')
 
@@ -47,7 +47,8 @@ def fix_all(computation: tff.Computation) -> None:
     RuntimeError: If a constant may hold an earlier number.
   """
   proto = tff.framework.serialize_computation(computation)
-  keys = re.findall(rf'{re.escape(_MARK)}(\d+)'.encode(), proto.SerializeToString())
+  mark = rf'{re.escape(_MARK)}(\d+)'.encode()
+  keys = re.findall(mark, proto.SerializeToString())
   for number in filter(None, map(number_inputs.known.get, map(int, keys))):
     number.fix()
     if not number.is_first:
@@ -89,17 +90,16 @@ def read_inputs(nodes: Any, output: str) -> None:
 def _add_read(nodes, constant, name, dtype, output) -> str:
   """Adds a read of a variable where a constant was; returns its output."""
   handle = nodes.add(
-      name=f'{constant.name}/handle', op='VarHandleOp', device=_HOST
+      name=f'{constant.name}/handle', op='VarHandleOp',
+      device=operations.HOST,
   )
   handle.attr['dtype'].type = dtype.as_datatype_enum
   handle.attr['shape'].shape.SetInParent()
   handle.attr['shared_name'].s = name.encode()
   read = nodes.add(
-      name=f'{constant.name}/read', op='ReadVariableOp', device=_HOST,
-      input=[
-          handle.name + (output and ':resource:0'),
-          *constant.input,
-      ],
+      name=f'{constant.name}/read', op='ReadVariableOp',
+      device=operations.HOST,
+      input=[handle.name + (output and ':resource:0'), *constant.input],
   )
   read.attr['dtype'].type = dtype.as_datatype_enum
   return read.name + output
@@ -110,7 +110,7 @@ def _variable(number: number_inputs.NumberInput, dtype: tf.DType) -> str:
   name = f'{_MARK}{number.key}.{dtype.name}'
 
   def assign(value):
-    with tf.init_scope(), tf.device(_HOST):
+    with tf.init_scope(), tf.device(operations.HOST):
       tf.raw_ops.AssignVariableOp(
           resource=tf.raw_ops.VarHandleOp(
               dtype=dtype, shape=[], shared_name=name

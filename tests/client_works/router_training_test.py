@@ -174,6 +174,40 @@ def test_scale_free_step_is_joint_and_with_the_weights_in_use(noise):
   assert np.abs(theta - plain_theta).max() > 0.05
 
 
+def test_router_follows_received_adaptors_where_their_mixture_hurts():
+  """<G, L^0_c> takes the place of <G, L_c> if <G, sum_c pi_c L^0_c> > 0."""
+  weights, batch = _weights(), _batch(_data())
+  pi, base = tf.nn.softmax(_LOGITS), weights['base']
+  loss, plain, of_weights = router_training.gradients(
+      _ADAPTED, _LOGITS, weights, batch, _MIX
+  )
+  seen = set()
+  for factor in (2, -2):  # Products are linear in one factor.
+    received = tuple(
+        collections.OrderedDict(a, u=factor * a['u'])
+        if isinstance(a, dict) else factor * a for a in weights['adaptors']
+    )
+    with tf.GradientTape() as tape:
+      merged = _ADAPTED.merge(weights, _LOGITS)
+      tape.watch(merged)
+      value = _ADAPTED.base.batch_loss(merged, batch)
+    gradient = tape.gradient(value, merged)
+    slopes = np.array([
+        sum(np.sum(g * (w - u)) for g, w, u in zip(*map(tf.nest.flatten, (
+            gradient, _ADAPTED.effective(base, received, tf.one_hot(c, _C)),
+            base,
+        )))) for c in range(_C)
+    ])
+    mean = np.sum(pi * slopes)
+    seen.add(bool(mean > 0))
+    found = router_training.gradients(
+        _ADAPTED, _LOGITS, weights, batch, _MIX, received
+    )
+    _assert_close((found[0], found[2]), (loss, of_weights))
+    _assert_close(found[1], pi * (slopes - mean) if mean > 0 else plain)
+  assert seen == {True, False}
+
+
 def _moved(rates=_RATES, router_step='gradient', **step):
   """Returns how far each part is after one step, in units of its rate."""
   weights = _weights()

@@ -106,13 +106,15 @@ def oracle_mix(
 
 def gradients(
     adapted: adaptors.AdaptedModel, router: Any, weights: Any, batch: Any,
-    mix: Callable[..., tf.Tensor],
+    mix: Callable[..., tf.Tensor], received: Any = None,
 ) -> Any:
   """Returns the loss and its gradients, all at the same point.
 
     g_u = G,  g_{a_c} = pi_c <G, d L_c / d a_c>,  g_theta = d loss / d theta
 
-  with G the gradient at the effective weights (Algorithm 1).
+  with G the gradient at the effective weights (Algorithm 1). If the mixture of
+  `received` adaptors hurts, <G, sum_c pi_c L^0_c> > 0, then g_theta is that at
+  them: <G, L^0_c> takes the place of <G, L_c>.
 
   Args:
     adapted: An `adaptors.AdaptedModel`.
@@ -120,21 +122,37 @@ def gradients(
     weights: <adaptors, base>.
     batch: A `client_data.Batch`.
     mix: `(router, seed) -> float[C]`.
+    received: The adaptors before the client's steps. None: Algorithm 1.
 
   Returns:
     The loss, the gradient of the router, and that of the weights.
   """
+  with tf.GradientTape() as router_tape:
+    router_tape.watch(router)
+    pi = mix(router, batch.seed)
+  unused = tf.zeros_like(pi)
   with tf.GradientTape() as tape:
-    tape.watch((router, weights))
+    tape.watch((pi, unused, weights))
+    used, all_weights = pi, weights
+    if received is not None:
+      # Received adaptors have no weight in the mixture, only slopes.
+      used = tf.concat([pi, unused], 0)
+      all_weights = adapted.beside(weights, received)
     # Changes of weights are mixed, not the factors of the adaptors.
-    mixed = adapted.mixed(mix(router, batch.seed))
-    loss = mixed.batch_loss(weights, batch)  # f_k(u + sum_c pi_c a_c)
-  found = tape.gradient(
-      loss, (router, weights),
+    loss = adapted.mixed(used).batch_loss(all_weights, batch)
+  slopes, at_received, g = tape.gradient(
+      loss, (pi, unused, weights),
+      unconnected_gradients=tf.UnconnectedGradients.ZERO,
+  )
+  if received is not None:
+    hurts = tf.reduce_sum(pi * at_received) > 0
+    slopes = tf.where(hurts, at_received, slopes)
+  g_theta = router_tape.gradient(
+      pi, router, slopes,
       unconnected_gradients=tf.UnconnectedGradients.ZERO,
   )
   # Embeddings have `IndexedSlices` gradients; steps and norms need tensors.
-  return loss, *tf.nest.map_structure(tf.convert_to_tensor, found)
+  return loss, *tf.nest.map_structure(tf.convert_to_tensor, (g_theta, g))
 
 
 def scale_free(g_theta: tf.Tensor, pi: tf.Tensor) -> tf.Tensor:
@@ -184,20 +202,26 @@ def train(
     rates: Step sizes.
     seed: int64[2] key of the batches.
     mix: `(router, seed) -> float[C]`, e.g. `build_softmax_mix()`.
-    router_step: `gradient` (Algorithm 1) or `scale_free`, which is not clipped
-      because its size is bounded.
+    router_step: `gradient` (Algorithm 1) or `scale_free`, which looks at the
+      initial adaptors, too (see `gradients`), and is not clipped because its
+      size is bounded.
     precondition: Whether the gradients of low-rank factors are preconditioned
       (Appendix D), and steps bounded, see `AdaptedModel.bounded`.
     local: The step; routers do not decay.
     **budget: `batch_size`, and `num_steps` or `num_epochs`, see `fold_batches`.
   """
   rate = rates._asdict()
-  unclipped = ('router',) if router_step == 'scale_free' else ()
+  is_scale_free = router_step == 'scale_free'
+  unclipped = ('router',) if is_scale_free else ()
+  # A client's steps fit all adaptors to its own data, soonest those whose
+  # random factors suit it, and hide that what it received does not. Clusters
+  # of opposite labels would so agree on one adaptor, and average it away.
+  received = weights['adaptors'] if is_scale_free else None
 
   def step(states, batch):
     theta, w = states['router'].weights, model_weights(states)
-    loss, g_theta, g = gradients(adapted, theta, w, batch, mix)
-    if router_step == 'scale_free':
+    loss, g_theta, g = gradients(adapted, theta, w, batch, mix, received)
+    if is_scale_free:
       # The weights of this forward pass, including noise.
       g_theta = scale_free(g_theta, mix(theta, batch.seed))
     g_adaptors = g['adaptors']

@@ -118,6 +118,18 @@ class AdaptedModel:
 
     return self._wrap(init, predict, penalty, self._layers)
 
+  def beside(self, weights: Any, others: Any) -> Any:
+    """Returns weights with more adaptors, for a mix of as many weights.
+
+    Args:
+      weights: <adaptors, base>.
+      others: Adaptors that come after those of `weights`.
+    """
+    both = tf.nest.map_structure(
+        lambda *pair: tf.concat(pair, 0), weights['adaptors'], others
+    )
+    return collections.OrderedDict(weights, adaptors=both)
+
   def precondition(
       self, adaptors: Any, gradients: Any, eps: float = 1e-5,
       conv_norm: str = 'spatial',

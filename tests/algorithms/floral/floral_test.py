@@ -586,3 +586,31 @@ def test_adaptors_leave_the_saddle_as_the_documentation_says(options):
   assert differences[-1] < 1e-4  # Still close to the saddle.
   # To first order in the rates.
   np.testing.assert_allclose(growth, np.sqrt(2 * 0.2 * 0.2) / 2, rtol=0.05)
+
+
+def test_opposite_clusters_choose_different_adaptors():
+  """Local steps make the same adaptor the better one for both of them.
+
+  Which one depends on the adaptors' random factors, not on labels; clusters
+  that share it average it to zero.
+  """
+  rng = np.random.default_rng(2)
+  separator = rng.normal(size=20)
+  x = rng.normal(size=[6, 60, 20]).astype(np.float32)
+  y = (x @ separator > 0) ^ (np.arange(6) % 2 > 0)[:, None]
+  clients = [client_data.dense(i, x[i], y[i].astype(np.int32)) for i in range(6)]
+  model = zoo.build(
+      'logistic_regression', tf.TensorSpec([None, 20]), num_classes=2
+  )
+  process = floral.build_floral(
+      adaptors.floral(model, 2),
+      floral_hp.FloralHyperparameters(
+          local_steps=20, batch_size=20, learning_rate=0.1
+      ),
+  )
+  states, client_states, _ = rounds.train(process, [range(6)] * 15, clients)
+  own = [client_states[i] for i in range(6)]
+  results = _evaluate(process, states[-1], own, clients)
+  chosen = [np.argmax(result['router']) for result in results]
+  assert chosen == chosen[:2] * 3 and chosen[0] != chosen[1]
+  assert min(result['accuracy'] for result in results) > 0.9

@@ -67,7 +67,8 @@ def build_floral(
   step, clipped by their joint norm after preconditioning (see `local_step`).
   All three rates follow the schedule; routers do not decay. With
   `router_step=scale_free`, the default and our own, theta_k instead moves by an
-  unclipped multiple of its gradient (see `client_works.router_training`).
+  unclipped multiple of its gradient, or of that at the received adaptors where
+  their mixture hurts (see `client_works.router_training`).
 
   Server state: `weights` <adaptors, base>, and `optimizer`, the states of their
   server optimizers under the same names. Client state: `router` theta_k,
@@ -294,11 +295,12 @@ def _build_work(
 
 
 @methods.register(
-    'floral', floral_hp.FloralHyperparameters, revision=2,
+    'floral', floral_hp.FloralHyperparameters, revision=3,
     summary='a shared model and low-rank adaptors, mixed by learned routers',
 )
 def _build(task, hyperparameters):
-  num_clusters = int(np.max(task.groups)) + 1 if task.has_groups else 4
+  # More adaptors than clusters cost bytes, fewer cost accuracy.
+  num_clusters = int(np.max(task.groups)) + 1 if task.has_groups else 8
   adapted = hyperparameters.adapt(
       task.model, hyperparameters.num_adaptors or num_clusters
   )

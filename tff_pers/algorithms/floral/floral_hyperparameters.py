@@ -155,8 +155,8 @@ class FloralHyperparameters(AdaptorHyperparameters):
   """Hyperparameters of FLoRAL."""
 
   num_adaptors: int = hp.field(
-      0, "C; 0: the task's number of clusters, 4 if that is unknown.",
-      minimum=0, search=hp.Between(2, 6),
+      0, "C; 0: the task's number of clusters, 8 if that is unknown.",
+      minimum=0, search=hp.Between(2, 8),
   )
   router: str = hp.field(
       'learned', 'learned, or oracle (the true cluster, frozen).',

@@ -106,6 +106,14 @@ class JointModel:
     """The mix of the private adaptor."""
     return tf.ones([1], self.base.dtype)
 
+  def beside(self, weights: Any, others: Any) -> Any:
+    """Returns weights with the shared adaptors of `others` as well."""
+    own = weights['adaptors']
+    both = self.shared.beside(dict(adaptors=own['shared']), others['shared'])
+    return collections.OrderedDict(
+        weights, adaptors=collections.OrderedDict(own, shared=both['adaptors'])
+    )
+
   def precondition(self, adaptors: Any, gradients: Any) -> Any:
     """Returns `AdaptedModel.precondition` of both."""
     return self._of_both('precondition', adaptors, gradients)

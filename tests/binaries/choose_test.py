@@ -63,6 +63,28 @@ def test_a_clear_winner(tmp_path, monkeypatch, capsys):
   assert '**ditto** is recommended' in shown and 'more than noise' in shown
 
 
+@pytest.mark.parametrize('ditto', [0.55, 0.57])
+def test_says_where_defaults_are_below_plain_methods(
+    ditto, tmp_path, monkeypatch
+):
+  """The first trial of each method has its defaults."""
+  levels = dict(local_only=0.5, fedavg=0.6, ditto=0.7)
+  first = dict(local_only=0.5, fedavg=0.58, ditto=ditto)
+  rates = {}
+
+  def curve(of):
+    rate = of.values['learning_rate']
+    is_default = rates.setdefault(of.algo, rate) == rate
+    clients = (first if is_default else levels)[of.algo] + _SPREAD
+    return fake_training.Curve(clients, clients)
+
+  fake_training.Training(monkeypatch, curve)
+  assert _choose(tmp_path, '--seeds=0') == 0
+  text = (tmp_path / 'choice.md').read_text()
+  assert ('0.015 below fedavg (0.58): ditto 0.55.' in text) == (ditto < 0.565)
+  assert '**ditto** is recommended' in text
+
+
 def test_differences_are_paired_at_clients(tmp_path, monkeypatch):
   levels = dict(local_only=0.5 + _SPREAD, fedavg=0.7 + _SPREAD + 0.03 * _SIGNS,
                 ditto=0.72 + _SPREAD)

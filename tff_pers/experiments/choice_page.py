@@ -14,6 +14,7 @@ from tff_pers.evaluation import decision_page
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import quality
 from tff_pers.evaluation import results
+from tff_pers.evaluation import summary
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.evaluation.report import folder_data
 from tff_pers.experiments import budgets
@@ -23,6 +24,10 @@ from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.experiments import variant_search
 
 _TEXT, _PAGE = 'choice.md', 'choice.html'
+# What the defaults of other methods are measured by, and how far they may be
+# below: in accuracy, or relative to a loss.
+_PLAIN = ('local_only', 'fedavg', 'fedavg_finetuned')
+_BELOW, _ABOVE = 0.015, 0.03
 # Flags that the command for the final models leaves out, because it may train
 # on the validation data too.
 _NOT_TRAINED = ('output_dir', 'validation_fraction')
@@ -133,7 +138,7 @@ def write(found: Results) -> int:
   results.write_csv(os.path.join(top, folder_data.DIFFERENCES), columns, rows)
   differences = results.markdown(columns, rows)
   _plot(top, what, runs)
-  effort = _effort(found, trials, methods)
+  effort = _effort(found, trials, methods) + _poor_defaults(trials, metric)
   notes = _NOTES.format(metric) + _SPLITS_NOTE * found.by_split
   command, named = _command(found, methods[decision.algo]), _named(methods)
   _write_text(os.path.join(top, folder_data.SENTENCES), [
@@ -226,6 +231,35 @@ def _effort(found: Results, trials, methods) -> str:
   if lost:
     text += f' Left out: {", ".join(lost)}.'
   return text
+
+
+def _poor_defaults(
+    trials: Mapping[str, Sequence[trials_lib.Trial]], metric: str
+) -> str:
+  """Returns a sentence on methods whose defaults do not suit this data."""
+  first = {
+      algo: trial.validation for algo, own in trials.items() for trial in own
+      if trial.has_defaults and trial.state == 'complete'
+  }
+  plain = {algo: first[algo] for algo in _PLAIN if algo in first}
+  if not plain:
+    return ''
+  if summary.is_higher_better(metric):
+    best, far = max(plain, key=plain.__getitem__), f'{_BELOW} below'
+    is_poor = lambda value: value < plain[best] - _BELOW
+  else:
+    best, far = min(plain, key=plain.__getitem__), f'{_ABOVE:.0%} above'
+    is_poor = lambda value: value > plain[best] * (1 + _ABOVE)
+  poor = [
+      f'{algo} {value:.3g}' for algo, value in first.items()
+      if algo not in plain and is_poor(value)
+  ]
+  if not poor:
+    return ''
+  return (
+      f' With default flags, by the {metric} of validation data with one seed,'
+      f' more than {far} {best} ({plain[best]:.3g}): {", ".join(poor)}.'
+  )
 
 
 def _reason(trials: Sequence[trials_lib.Trial], is_chosen: bool) -> str:

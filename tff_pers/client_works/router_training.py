@@ -108,12 +108,12 @@ def gradients(
     adapted: adaptors.AdaptedModel, router: Any, weights: Any, batch: Any,
     mix: Callable[..., tf.Tensor], received: Any = None,
 ) -> Any:
-  """Returns the loss and its gradients, all at the same point.
+  """Returns the loss and its gradients.
 
     g_u = G,  g_{a_c} = pi_c <G, d L_c / d a_c>,  g_theta = d loss / d theta
 
-  with G the gradient at the effective weights (Algorithm 1). If the mixture of
-  `received` adaptors hurts, <G, sum_c pi_c L^0_c> > 0, then g_theta is that at
+  with G the gradient at the effective weights, all at the same point
+  (Algorithm 1). If the mixture of `received` adaptors hurts, <G, sum_c pi_c L^0_c> > 0, then g_theta is that at
   them: <G, L^0_c> takes the place of <G, L_c>.
 
   Args:
@@ -216,7 +216,9 @@ def train(
   # A client's steps fit all adaptors to its own data, soonest those whose
   # random factors suit it, and hide that what it received does not. Clusters
   # of opposite labels would so agree on one adaptor, and average it away.
-  received = weights['adaptors'] if is_scale_free else None
+  received = None
+  if is_scale_free and local_step.moves(rates.router):
+    received = weights['adaptors']
 
   def step(states, batch):
     theta, w = states['router'].weights, model_weights(states)

@@ -239,7 +239,7 @@ def _poor_defaults(
   """Returns a sentence on methods whose defaults do not suit this data."""
   first = {
       algo: trial.validation for algo, own in trials.items() for trial in own
-      if trial.has_defaults and trial.state == 'complete'
+      if trial.has_defaults and trial.may_win
   }
   plain = {algo: first[algo] for algo in _PLAIN if algo in first}
   if not plain:

@@ -167,8 +167,8 @@ class FloralHyperparameters(AdaptorHyperparameters):
   router_step: str = hp.field(
       'scale_free',
       "Step of the router's logits: scale_free (the slope of the loss in each"
-      ' mixture weight, divided by the largest of them) or gradient (as in the'
-      ' paper).',
+      ' mixture weight, at the received adaptors where their mixture hurts,'
+      ' divided by the largest of them) or gradient (as in the paper).',
       choices=('scale_free', 'gradient'), when=_WARMED_UP,
   )
   router_learning_rate: float = hp.field(

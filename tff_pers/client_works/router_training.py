@@ -113,8 +113,9 @@ def gradients(
     g_u = G,  g_{a_c} = pi_c <G, d L_c / d a_c>,  g_theta = d loss / d theta
 
   with G the gradient at the effective weights, all at the same point
-  (Algorithm 1). If the mixture of `received` adaptors hurts, <G, sum_c pi_c L^0_c> > 0, then g_theta is that at
-  them: <G, L^0_c> takes the place of <G, L_c>.
+  (Algorithm 1). If the mixture of `received` adaptors hurts,
+  <G, sum_c pi_c L^0_c> > 0, then <G, L^0_c> takes the place of <G, L_c> in
+  g_theta.
 
   Args:
     adapted: An `adaptors.AdaptedModel`.

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests import problems
+from tff_pers.algorithms.floral import floral_private
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
 from tff_pers.client_works import router_alone
@@ -207,6 +208,16 @@ def test_router_follows_received_adaptors_where_their_mixture_hurts():
     )
     _assert_close((found[0], found[2]), (loss, of_weights))
     _assert_close(found[1], pi * (slopes - mean) if mean > 0 else plain)
+    # A private adaptor, which changes nothing yet, is not received.
+    joint = floral_private.JointModel.of(_ADAPTED, 1)
+    own, before = (
+        collections.OrderedDict(private=joint.private_adaptor(_SEED), shared=a)
+        for a in (weights['adaptors'], received)
+    )
+    with_own = collections.OrderedDict(weights, adaptors=own)
+    _assert_close(router_training.gradients(
+        joint, _LOGITS, with_own, batch, _MIX, before
+    )[1], found[1])
   assert seen == {True, False}
 
 

@@ -138,7 +138,7 @@ def write(found: Results) -> int:
   results.write_csv(os.path.join(top, folder_data.DIFFERENCES), columns, rows)
   differences = results.markdown(columns, rows)
   _plot(top, what, runs)
-  effort = _effort(found, trials, methods) + _poor_defaults(trials, metric)
+  effort = _effort(found, trials, methods) + poor_defaults(trials, metric)
   notes = _NOTES.format(metric) + _SPLITS_NOTE * found.by_split
   command, named = _command(found, methods[decision.algo]), _named(methods)
   _write_text(os.path.join(top, folder_data.SENTENCES), [
@@ -233,10 +233,15 @@ def _effort(found: Results, trials, methods) -> str:
   return text
 
 
-def _poor_defaults(
+def poor_defaults(
     trials: Mapping[str, Sequence[trials_lib.Trial]], metric: str
 ) -> str:
-  """Returns a sentence on methods whose defaults do not suit this data."""
+  """Returns a sentence on methods whose defaults do not suit this data.
+
+  Args:
+    trials: Trials by method.
+    metric: The metric of their validation data.
+  """
   first = {
       algo: trial.validation for algo, own in trials.items() for trial in own
       if trial.has_defaults and trial.may_win

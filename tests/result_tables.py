@@ -27,7 +27,7 @@ import pathlib
 import re
 import shlex
 import subprocess
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Iterable, Mapping, Optional, Sequence
 
 from tests import overview
 from tff_pers.core import files
@@ -222,7 +222,7 @@ def table(name: str, with_losses: bool = False) -> str:
   for own in groups.values():
     variant = f'`{own[0]["variant"]}`'
     reasons = dict.fromkeys(filter(None, map(stale, own)))
-    notes += [f'† Stale: {variant}, {reason}' for reason in reasons]
+    notes += [(variant, reason) for reason in reasons]
     lines.append({
         'method': variant + ' †' * bool(reasons),
         'chosen': _choice(own[0]),
@@ -246,8 +246,19 @@ def table(name: str, with_losses: bool = False) -> str:
   return '\n\n'.join([
       tuning.markdown(shown, lines),
       f'(`results/{name}.csv`, commit {commits}; kB of a client and round.)',
-      *notes,
+      *_stale_notes(notes),
   ])
+
+
+def _stale_notes(found: Iterable[tuple[str, str]]) -> list[str]:
+  """Returns a sentence for each reason, given pairs of a row and a reason."""
+  by_reason: dict[str, list[str]] = {}
+  for what, reason in dict.fromkeys(found):
+    by_reason.setdefault(reason, []).append(what)
+  return [
+      f'† Stale: {", ".join(rows)}, {reason}'
+      for reason, rows in by_reason.items()
+  ]
 
 
 def _rows_of_tasks(name: str) -> dict[str, list[dict[str, str]]]:
@@ -260,16 +271,17 @@ def _rows_of_tasks(name: str) -> dict[str, list[dict[str, str]]]:
 def _table_of_tasks(name: str) -> str:
   """Returns the table of a folder, and what its ranks say."""
   rows = _rows_of_tasks(name)
-  notes = dict.fromkeys(
-      f'† Stale: `{row["variant"]}` on {task}, {reason}'
+  notes = [
+      (f'`{row["variant"]}` on {task}', reason)
       for task, own in rows.items() for row in own if (reason := stale(row))
-  )
+  ]
   commits = dict.fromkeys(
       row['commit'] for own in rows.values() for row in own
   )
   return '\n\n'.join([
       overview.page(rows, stale, f'images/{name}_ranks.png'),
-      f'(`results/{name}/*.csv`, commits {", ".join(commits)}.)', *notes,
+      f'(`results/{name}/*.csv`, commits {", ".join(commits)}.)',
+      *_stale_notes(notes),
   ])
 
 

@@ -138,7 +138,9 @@ def gradients(
     if received is not None:
       # Received adaptors have no weight in the mixture, only slopes.
       used = tf.concat([pi, unused], 0)
-      all_weights = adapted.beside(weights, received)
+      all_weights = collections.OrderedDict(
+          weights, adaptors=adapted.beside(weights['adaptors'], received)
+      )
     # Changes of weights are mixed, not the factors of the adaptors.
     loss = adapted.mixed(used).batch_loss(all_weights, batch)
   slopes, at_received, g = tape.gradient(

@@ -118,17 +118,11 @@ class AdaptedModel:
 
     return self._wrap(init, predict, penalty, self._layers)
 
-  def beside(self, weights: Any, others: Any) -> Any:
-    """Returns weights with more adaptors, for a mix of as many weights.
-
-    Args:
-      weights: <adaptors, base>.
-      others: Adaptors that come after those of `weights`.
-    """
-    both = tf.nest.map_structure(
-        lambda *pair: tf.concat(pair, 0), weights['adaptors'], others
+  def beside(self, adaptors: Any, others: Any) -> Any:
+    """Returns adaptors and then others, for a mix of as many weights."""
+    return tf.nest.map_structure(
+        lambda *pair: tf.concat(pair, 0), adaptors, others
     )
-    return collections.OrderedDict(weights, adaptors=both)
 
   def precondition(
       self, adaptors: Any, gradients: Any, eps: float = 1e-5,

@@ -106,13 +106,10 @@ class JointModel:
     """The mix of the private adaptor."""
     return tf.ones([1], self.base.dtype)
 
-  def beside(self, weights: Any, others: Any) -> Any:
-    """Returns weights with the shared adaptors of `others` as well."""
-    own = weights['adaptors']
-    both = self.shared.beside(dict(adaptors=own['shared']), others['shared'])
-    return collections.OrderedDict(
-        weights, adaptors=collections.OrderedDict(own, shared=both['adaptors'])
-    )
+  def beside(self, adaptors: Any, others: Any) -> Any:
+    """Returns adaptors with the shared ones of `others` as well."""
+    shared = self.shared.beside(adaptors['shared'], others['shared'])
+    return collections.OrderedDict(adaptors, shared=shared)
 
   def precondition(self, adaptors: Any, gradients: Any) -> Any:
     """Returns `AdaptedModel.precondition` of both."""

@@ -215,12 +215,15 @@ def test_embedded_are_those_that_need_no_files(tmp_path, monkeypatch):
   argv = ['', '--settings=embedded,iid', f'--output_dir={tmp_path}']
   assert benchmark_defaults.main(argv) == 130  # Stopped: nothing goes on.
   assert len(ran) == 1 and f'--output_dir={tmp_path}/label_shift' in ran[0]
+  assert benchmark_defaults.main([*argv, '--seeds=3001,3002']) == 130
+  assert '--seeds=2001,2002,2003' in ran[0]
+  assert '--seeds=3001,3002' in ran[1]
 
 
 @pytest.mark.parametrize('argv, sentence', [
     (['--settings=digit'], '`--settings` must be of embedded, femnist'),
     (['--settings=femnist'], '`--data_dir` must be the folder with the files'),
-    (['--seeds=3'], '--seeds'),
+    (['--rounds=3'], '--rounds'),
 ])
 def test_wrong_flags_are_a_sentence(tmp_path, capsys, argv, sentence):
   assert benchmark_defaults.main(

@@ -66,6 +66,8 @@ def _compare(setting, given, top: str, name: str, compare) -> int:
   """Runs `compare` on a setting; returns an exit code if it wrote no table."""
   folder = os.path.join(top, name)
   own = {**setting.flags, 'jobs': given['jobs'], 'output_dir': folder}
+  if given['seeds']:
+    own['seeds'] = given['seeds']
   if setting.files:
     own['data_dir'] = given['data_dir']
   elif 'data_dir' in own:  # A table that this program wrote.

@@ -58,7 +58,6 @@ _FLORAL = (
     ('floral', 'adaptor_server_learning_rate', 'auto', 'floral 2.2: 1, too'),
     ('floral', 'router_noise', 0.0, 'floral 2.3'),
     ('floral', 'min_mix_prob', 0.0, 'floral 2.3'),
-    ('floral', 'splits', 0, 'ours: Algorithm 1 has none'),
     ('floral', 'precondition', True, 'floral 2.4'),
     ('floral', 'center', False, 'floral 2.5'),
     ('floral', 'router_state', 'stateful', 'floral 2.6'),

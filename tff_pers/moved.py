@@ -32,7 +32,7 @@ _MOVED = {
         ('.algorithms', 'algorithms.perm', _PERM),
         (
             '.algorithms', 'algorithms.floral',
-            'floral_hyperparameters floral_routers floral_splits',
+            'floral_hyperparameters floral_routers',
         ),
         (
             '.algorithms', 'algorithms.ffgg',

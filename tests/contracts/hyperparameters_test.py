@@ -47,7 +47,7 @@ FURTHER_VARIANTS = {
     ],
     'fedprox': [dict(epochs_range='1:3')],
     'ffgg': [dict(pretrain_rounds=2)],
-    'floral': [dict(router='oracle', objective='mfl'), dict(splits=1)],
+    'floral': [dict(router='oracle', objective='mfl')],
     'l2gd': [dict(smoothness=2.0)],
     'local_ffgg': [
         dict(pretrain_rounds=2), dict(private_steps=2, private_epochs=0)

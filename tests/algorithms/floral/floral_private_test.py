@@ -1,6 +1,5 @@
 """Private adaptors beside the shared ones of FLoRAL."""
 
-import collections
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from tests import problems
 from tests.baselines import rounds
 from tff_pers.algorithms.floral import floral
 from tff_pers.algorithms.floral import floral_hyperparameters as floral_hp
-from tff_pers.algorithms.floral import floral_splits
 from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import adaptors
@@ -159,19 +157,6 @@ def _factors(own):
   """Returns v, u and the bias of the only adaptor."""
   pair, bias = sorted(own, key=lambda x: not isinstance(x, dict))
   return pair['v'][0], pair['u'][0], bias[0]
-
-
-def test_a_split_leaves_it_alone():
-  log = collections.OrderedDict(
-      looks=tf.constant(1), sources=tf.constant([[0, 0]])
-  )
-  state = collections.OrderedDict(
-      router=tf.constant([1.0, 2.0]), private=tf.constant([3.0]),
-      looks=tf.constant(0),
-  )
-  after = floral_splits.follow(state, log)
-  np.testing.assert_array_equal(after['router'], [1, 1])
-  np.testing.assert_array_equal(after['private'], [3])
 
 
 @pytest.mark.parametrize('options', [

@@ -22,7 +22,6 @@ from tff_pers.aggregators import router as router_aggregation
 from tff_pers.algorithms.floral import floral_hyperparameters as floral_hp
 from tff_pers.algorithms.floral import floral_private
 from tff_pers.algorithms.floral import floral_routers
-from tff_pers.algorithms.floral import floral_splits
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
@@ -77,9 +76,8 @@ def build_floral(
   mixture folded in. `evaluate` returns `router` pi_k, float[C], beside the
   metrics.
 
-  With `splits` > 0 (our own), the server copies overloaded adaptors onto unused
-  ones, with `private_rank` > 0 (our own) clients keep one more adaptor; states
-  and metrics then have more fields, see `floral_splits`, `floral_private`.
+  With `private_rank` > 0 (our own) clients keep one more adaptor, see
+  `floral_private`.
 
   Limit cases: C = 0 is FedAvg; C = 1 is FedAvg with one shared adaptor.
 
@@ -92,8 +90,7 @@ def build_floral(
       router when it is evaluated. None: every client may train.
     client_weighting: n_k, see `client_work.client_weight`.
     model_aggregator: Replaces `aggregators.RouterWeightedFactory`, e.g. with
-      other inner sums; with `center` it must be built `with_shares`. None with
-      `splits`, because clipping would also clip the shares that it needs.
+      other inner sums; with `center` it must be built `with_shares`.
 
   Returns:
     A `PersonalizedProcess` with `parts`, for these N clients if `num_clients`
@@ -105,11 +102,9 @@ def build_floral(
       type.
     ValueError: If `num_clients` is below 1, or router=oracle has no groups, or
       more groups than adaptors, or objective=mfl no adaptors, or a frozen base
-      an aggregator, or `splits` an aggregator or fewer than two adaptors.
+      an aggregator.
   """
   hyperparameters.check_aggregator(adapted)
-  if hyperparameters.splits and model_aggregator is not None:
-    raise ValueError('`model_aggregator` must be None with splits, found one.')
   routers = floral_routers.chosen(
       adapted, hyperparameters, groups, num_clients
   )
@@ -179,13 +174,11 @@ def build_floral(
         _build_work(joint, routers, hyperparameters, client_weighting),
         hyperparameters, num_clients,
     )
-  if hyperparameters.splits:
-    pieces = floral_splits.with_splits(pieces, adapted, hyperparameters)
   return composition.compose(
       adapted.base,
       aggregator=model_aggregator or router_aggregation.RouterWeightedFactory(
           base_factory=choice.chosen(hyperparameters),
-          with_shares=hyperparameters.needs_shares,
+          with_shares=hyperparameters.center,
       ),
       deployed=adapted.merged,
       **pieces,
@@ -213,8 +206,7 @@ def build_floral_client_work(
     seed: See `tff_client_work.as_client_work_process`.
 
   Raises:
-    ValueError: If routers are not learned, clients are stateful, or `splits` is
-      used.
+    ValueError: If routers are not learned, or clients are stateful.
   """
   router, objective = hyperparameters.router, hyperparameters.objective
   if (router, objective) != ('learned', 'fml'):
@@ -228,11 +220,6 @@ def build_floral_client_work(
     raise ValueError(
         "`router_state` must be stateless, as TFF's client works are, found"
         f' {hyperparameters.router_state}.'
-    )
-  if hyperparameters.splits:
-    raise ValueError(
-        '`splits` must be 0 in a client work of TFF, because the server splits'
-        f' adaptors, found {hyperparameters.splits}.'
     )
   routers = floral_routers.chosen(adapted, hyperparameters)
   return tff_client_work.as_client_work_process(

@@ -231,17 +231,6 @@ class FloralHyperparameters(AdaptorHyperparameters):
   center: bool = hp.field(
       False, "Whether the adaptors' mean moves into the base after every round."
   )
-  # Not in the paper, see `floral_splits`.
-  splits: int = hp.field(
-      0,
-      'Number of checks by the server whether an adaptor is overloaded while'
-      ' another is unused; if so, it copies it onto the other; 0: none, as in'
-      ' the paper.',
-      minimum=0, when=_LEARNED,
-  )
-  split_every: int = hp.field(
-      40, 'Rounds before each of these checks.', minimum=1, when='splits!=0'
-  )
   server_optimizer: str = hp.field(
       'sgd', 'Server optimizer of base and adaptors.', choices=('sgd', 'adam')
   )
@@ -264,11 +253,6 @@ class FloralHyperparameters(AdaptorHyperparameters):
           '`center` must be false with learning_rate=0, because it moves the'
           ' base, which this freezes, found true.'
       )
-
-  @property
-  def needs_shares(self) -> bool:
-    """Whether the server needs to know how much each adaptor is used."""
-    return self.center or self.splits > 0
 
   def server_optimizers(self) -> Mapping[str, Any]:
     """Returns TFF's server optimizers by part of the weights."""

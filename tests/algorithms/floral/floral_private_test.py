@@ -1,6 +1,5 @@
 """Private adaptors beside the shared ones of FLoRAL."""
 
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import types
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tff_pers.algorithms.floral import floral
 from tff_pers.algorithms.floral import floral_hyperparameters as floral_hp
 from tff_pers.client_works import router_alone
 from tff_pers.client_works import router_training
+from tff_pers.config import methods
 from tff_pers.config import settings
 from tff_pers.core import random
 from tff_pers.data import client_data
@@ -53,6 +55,23 @@ def _evaluate(process, state, client_states, data):
   return process.evaluate(
       state, client_states, [dict(adapt=d, test=d) for d in data]
   )
+
+
+@pytest.mark.parametrize('num_clients, groups, num_adaptors', [
+    (2, None, 1), (10, None, 3), (20, None, 6), (139, None, 8),
+    (10, [0, 1] * 5, 2),
+])
+def test_unknown_clusters_have_three_clients_or_more(
+    monkeypatch, num_clients, groups, num_adaptors
+):
+  monkeypatch.setattr(
+      floral, 'build_floral', lambda adapted, *_, **__: adapted.num_adaptors
+  )
+  task = types.SimpleNamespace(
+      model=problems.tiny_model(), num_clients=num_clients, groups=groups,
+      has_groups=groups is not None, client_weighting='examples',
+  )
+  assert methods.get('floral').build(task, _hyperparameters()) == num_adaptors
 
 
 def test_without_adaptors_it_is_fedavg_bit_for_bit():

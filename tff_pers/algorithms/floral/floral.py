@@ -282,12 +282,16 @@ def _build_work(
 
 
 @methods.register(
-    'floral', floral_hp.FloralHyperparameters, revision=3,
+    'floral', floral_hp.FloralHyperparameters, revision=4,
     summary='a shared model and low-rank adaptors, mixed by learned routers',
 )
 def _build(task, hyperparameters):
-  # More adaptors than clusters cost bytes, fewer cost accuracy.
-  num_clusters = int(np.max(task.groups)) + 1 if task.has_groups else 8
+  if task.has_groups:
+    num_clusters = int(np.max(task.groups)) + 1
+  else:
+    # Fewer adaptors than clusters cost accuracy, more of them bytes. One that
+    # serves fewer than three clients learns little more than they would alone.
+    num_clusters = min(8, max(1, task.num_clients // 3))
   adapted = hyperparameters.adapt(
       task.model, hyperparameters.num_adaptors or num_clusters
   )

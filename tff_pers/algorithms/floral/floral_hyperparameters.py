@@ -155,7 +155,9 @@ class FloralHyperparameters(AdaptorHyperparameters):
   """Hyperparameters of FLoRAL."""
 
   num_adaptors: int = hp.field(
-      0, "C; 0: the task's number of clusters, 8 if that is unknown.",
+      0,
+      "C; 0: the task's number of clusters; if that is unknown, a third of the"
+      ' number of clients, at most 8.',
       minimum=0, search=hp.Between(2, 8),
   )
   router: str = hp.field(

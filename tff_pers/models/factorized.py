@@ -261,14 +261,7 @@ def slim(
   Raises:
     ValueError: If the model has only one size.
   """
-  width = slim_width(model, num_parameters)
-  assert model.slim is not None  # Otherwise `slim_width` has raised.
-  best = model.slim(width)
-  # Metrics may have been added to the model after it was built.
-  return dataclasses.replace(
-      best, metrics=model.metrics, weights_of=model.weights_of,
-      states=model.states,
-  )
+  return functional.of_width(model, slim_width(model, num_parameters))
 
 
 def slim_width(

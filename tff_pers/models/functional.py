@@ -454,6 +454,17 @@ class FunctionalModel:
     )
 
 
+def of_width(
+    model: FunctionalModel, width: float, rounding: str = 'round'
+) -> FunctionalModel:
+  """Returns `model.slim` with the metrics that were added to the model."""
+  assert model.slim is not None
+  return dataclasses.replace(
+      model.slim(width, rounding), metrics=model.metrics,
+      weights_of=model.weights_of, states=model.states,
+  )
+
+
 def at_statistics(
     statistics: tuple[bool, ...], replace: Callable[..., Any], structure: Any,
     *others: Any,

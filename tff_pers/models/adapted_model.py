@@ -12,7 +12,6 @@ from tff_pers.models import adaptor_layers
 from tff_pers.models import adaptor_plan
 from tff_pers.models import functional
 from tff_pers.models import layers as layers_lib
-from tff_pers import tff
 
 _ADAPTORS_USE = -2  # Folded into the model's key.
 
@@ -58,13 +57,6 @@ class AdaptedModel:
     )
 
   @property
-  def adaptors_type(self) -> tff.Type:
-    """TFF type of the adaptors."""
-    return tff.tensorflow.computation(
-        lambda: self.initial_adaptors(0)
-    ).type_signature.result
-
-  @property
   def parameters_per_adaptor(self) -> int:
     """Number of scalars of one adaptor of the whole model."""
     return sum(adaptor.num_parameters for adaptor in self._adaptors)
@@ -85,9 +77,11 @@ class AdaptedModel:
       adaptors: Like `initial_adaptors`.
       mix: Floats [C], usually on the simplex.
     """
-    return self._add(
-        self.base.all_weights(base_weights), self._deltas(adaptors, mix)
-    )
+    mix = tf.cast(mix, self._dtype)
+    return self._add(self.base.all_weights(base_weights), [
+        adaptor.mixed_delta(own, mix)
+        for adaptor, own in zip(self._adaptors, adaptors)
+    ])
 
   def mixed(self, mix: tf.Tensor) -> functional.FunctionalModel:
     """Returns the model of one mixture, over the weights <adaptors, base>.
@@ -281,13 +275,6 @@ class AdaptedModel:
   @property
   def _adaptors(self):
     return [entry.adaptor for entry in self.plan if entry.adaptor is not None]
-
-  def _deltas(self, adaptors, mix):
-    mix = tf.cast(mix, self._dtype)
-    return [
-        adaptor.mixed_delta(own, mix)
-        for adaptor, own in zip(self._adaptors, adaptors)
-    ]
 
   def _factorised(self, weights, mix):
     """Returns the effective weights; dense kernels as `UpdatedMatrix`."""

@@ -177,13 +177,22 @@ def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
   return tf.where(keep, x * scale, tf.zeros_like(x))
 
 
+def fixed(
+    function: Callable[[tf.Tensor], tf.Tensor], output_shape: tuple[int, ...],
+    **fields: Any,
+) -> Layer:
+  """Returns a layer without weights, the same in training, of `function(x)`."""
+  return Layer(
+      (), output_shape, lambda weights, x, *_: function(x), **fields
+  )
+
+
 def dense(
     units: int, activation: Callable[[tf.Tensor], tf.Tensor] = lambda x: x
 ) -> MakeLayer:
   """[batch, n] -> [batch, units]."""
 
-  def apply(weights, x, training, seed):
-    del training, seed  # Unused.
+  def apply(weights, x, *_):
     kernel, bias = weights
     return activation(low_rank.matmul(x, kernel) + bias)
 
@@ -196,8 +205,7 @@ def conv(size: int, filters: int, padding: str = 'VALID') -> MakeLayer:
   """Convolution and ReLU; without padding each side shrinks by size - 1."""
   lost = size - 1 if padding == 'VALID' else 0
 
-  def apply(weights, x, training, seed):
-    del training, seed  # Unused.
+  def apply(weights, x, *_):
     kernel, bias = weights
     return tf.nn.relu(low_rank.conv2d(x, kernel, 1, padding) + bias)
 
@@ -220,8 +228,7 @@ def batch_normalization(name: str) -> MakeLayer:
   statistics would lag behind in the few steps of a round.
   """
 
-  def apply(weights, x, training, seed):
-    del seed  # Unused.
+  def apply(weights, x, training, _):
     scale, offset, mean, variance = weights
     return batch_norm.normalize(
         x, mean, variance, scale, offset, training=training, momentum=0.9,
@@ -248,31 +255,21 @@ def batch_normalization(name: str) -> MakeLayer:
 
 def relu() -> MakeLayer:
   """max(x, 0)."""
-
-  def apply(weights, x, training, seed):
-    del weights, training, seed  # Unused.
-    return tf.nn.relu(x)
-
-  return lambda shape: Layer((), shape, apply)
+  return lambda shape: fixed(tf.nn.relu, shape)
 
 
 def max_pool(size: int = 2) -> MakeLayer:
   """Maxima over size x size windows; incomplete windows are dropped."""
-
-  def apply(weights, x, training, seed):
-    del weights, training, seed  # Unused.
-    return tf.nn.max_pool2d(x, size, size, 'VALID')
-
-  return lambda shape: Layer(
-      (), (shape[0] // size, shape[1] // size, shape[2]), apply
+  return lambda shape: fixed(
+      lambda x: tf.nn.max_pool2d(x, size, size, 'VALID'),
+      (shape[0] // size, shape[1] // size, shape[2]),
   )
 
 
 def dropout_layer(rate: float) -> MakeLayer:
   """Sets a share `rate` of the entries to 0 in training; see `dropout`."""
 
-  def apply(weights, x, training, seed):
-    del weights  # Unused.
+  def apply(_, x, training, seed):
     return dropout(x, rate, seed) if training else x
 
   return lambda shape: Layer((), shape, apply)
@@ -286,10 +283,6 @@ def flatten() -> MakeLayer:
 def reshape(*output_shape: int) -> MakeLayer:
   """Reshapes every example to this shape."""
 
-  def apply(weights, x, training, seed):
-    del weights, training, seed  # Unused.
-    return tf.reshape(x, [-1, *output_shape])
-
   def make(shape):
     def flat_units(incoming):
       if incoming is None:
@@ -299,7 +292,10 @@ def reshape(*output_shape: int) -> MakeLayer:
           positions=incoming.positions * math.prod(shape[:-1])
       )
 
-    return Layer((), output_shape, apply, units=flat_units)
+    return fixed(
+        lambda x: tf.reshape(x, [-1, *output_shape]), output_shape,
+        units=flat_units,
+    )
 
   return make
 

@@ -23,14 +23,11 @@ ALPHA = 2.0  # Size of the difference between clusters.
 
 
 @dataclasses.dataclass(frozen=True)
-class FloralLinearOptions:
+class FloralLinearOptions(hp.Options):
   """Numbers of examples; G.1 has fewer training examples than features."""
 
   train: int = hp.field(7, 'Training examples per client.', minimum=1)
   test: int = hp.field(500, 'Test examples per client.', minimum=1)
-
-  def __post_init__(self):
-    hp.validate(self)
 
 
 @dataclasses.dataclass(frozen=True)

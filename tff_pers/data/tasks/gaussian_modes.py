@@ -31,16 +31,13 @@ _TRAIN_PER_TEST = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class GaussianModesOptions:
+class GaussianModesOptions(hp.Options):
   """Sizes of the task."""
 
   train: int = hp.field(
       4000, 'Training examples of all clients together.', minimum=20
   )
   test: int = hp.field(2000, 'Examples of the common test set.', minimum=1)
-
-  def __post_init__(self):
-    hp.validate(self)
 
 
 DECLARATION = registry.Declaration(

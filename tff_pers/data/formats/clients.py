@@ -75,9 +75,10 @@ def on_request(
     parts: published.Parts, names: Sequence[str], convert: Convert
 ) -> Clients:
   """Returns the clients `names`, whose records become (x, y) when read."""
-  return Clients(
-      *(_lazy(parts[part], names, convert) for part in published.PARTS), names
+  train, test = (
+      _lazy(parts[part], names, convert) for part in published.PARTS
   )
+  return Clients(train, test, names)
 
 
 def _lazy(

@@ -123,11 +123,6 @@ def features(
   """Returns x = tanh(z B) + sin(z C) / 2 + noise, float32[n, 32].
 
   z is one of the centres of the label, drawn uniformly, plus unit noise.
-
-  Args:
-    labels: int[n].
-    world: See `_world`.
-    rng: A NumPy generator.
   """
   centres, b, c = world
   modes = rng.integers(MODES, size=len(labels))

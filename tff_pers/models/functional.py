@@ -471,11 +471,8 @@ def at_statistics(
 ) -> Any:
   """Returns `structure` with the leaves of moving statistics replaced.
 
-  Args:
-    statistics: See `FunctionalModel.statistics`.
-    replace: `(leaf, the leaf of each of the others) -> leaf`.
-    structure: Structure with leaves in the order of the weights.
-    *others: Similar structures.
+  `replace` is `(leaf, the leaf of each similar structure) -> leaf`. All leaves
+  are in the order of the weights; see `FunctionalModel.statistics`.
   """
   if not statistics:
     return structure

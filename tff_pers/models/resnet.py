@@ -40,13 +40,8 @@ def layers(
 
   For x of shape [height, width, channels]: a 3 x 3 convolution of stride 1
   (no pooling follows), four stages of basic blocks with strides 1, 2, 2, 2, and
-  the mean over all pixels. Convolutions have no biases.
-
-  Args:
-    name: One of `BLOCKS`.
-    scaled: From the number of channels of a layer in the whole model to that in
-      this one.
-    norm: `(name) -> layer`, the normalization.
+  the mean over all pixels. Convolutions have no biases. `scaled` gives the
+  number of channels of a layer from that in the whole model.
   """
   channels = [scaled(count) for count in CHANNELS]
   made = [

@@ -161,9 +161,7 @@ class Submodels:
   def rolling(self, tier: int, offset: tf.Tensor) -> Kept:
     """Returns the units from `offset` on, wrapping around after the last.
 
-    Args:
-      tier: Number of the tier.
-      offset: int32 scalar t >= 0, the same for all groups.
+    The offset is an int32 scalar t >= 0, the same for all groups.
     """
     return {
         group: tf.sort((offset + tf.range(q)) % self.groups[group])
@@ -171,12 +169,7 @@ class Submodels:
     }
 
   def random(self, tier: int, key: tf.Tensor) -> Kept:
-    """Returns units drawn uniformly without replacement.
-
-    Args:
-      tier: Number of the tier.
-      key: int64[2].
-    """
+    """Returns units drawn uniformly without replacement by a key, int64[2]."""
     kept = {}
     for number, (group, q) in enumerate(self.num_kept(tier).items()):
       draws = tf.random.stateless_uniform(
@@ -188,14 +181,7 @@ class Submodels:
   def window(
       self, kind: str, tier: int, *, offset: tf.Tensor, key: tf.Tensor
   ) -> Kept:
-    """Returns the units that a window keeps.
-
-    Args:
-      kind: One of `WINDOWS`.
-      tier: Number of the tier.
-      offset: See `rolling`.
-      key: See `random`.
-    """
+    """Returns the units that one of `WINDOWS` keeps."""
     if kind == 'static':
       return self.static(tier)
     if kind == 'rolling':
@@ -209,9 +195,7 @@ class Submodels:
   def first_units(self, weights: Any, tier: tf.Tensor) -> Any:
     """Returns the weights of a tier's first units, with a type for all tiers.
 
-    Args:
-      weights: Weights of the whole model.
-      tier: int32 scalar, a tensor.
+    The tier is an int32 scalar, a tensor.
     """
     return self.switch(
         tier, lambda k: extract(self.base, weights, self.static(k))
@@ -332,12 +316,9 @@ def scaled(
 ) -> functional.FunctionalModel:
   """Returns the model with HeteroFL's scaler, which acts only in training.
 
-  The outputs of hidden kernels and biases are divided by `rate`, before any
-  normalization, so that narrow and wide layers have outputs of the same size.
-
-  Args:
-    model: A model that knows its `units`.
-    rate: Its width, relative to the largest that takes part.
+  The outputs of hidden kernels and biases are divided by `rate`, the width of
+  the model relative to the largest that takes part, before any normalization,
+  so that narrow and wide layers have outputs of the same size.
   """
   if rate == 1:
     return model

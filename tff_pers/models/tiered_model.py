@@ -65,12 +65,10 @@ class TieredModel:
     return min((t.ranks for t in self.tiers if t.ranks), key=_total, default={})
 
   def decompose(self, weights: Any, key: tf.Tensor) -> tuple:
-    """Returns the factors of the weights, one decomposition per kernel.
+    """Returns the factors of the base weights, one decomposition per kernel.
 
-    Args:
-      weights: Weights of the base model.
-      key: int64[2], draws the directions that a kernel does not have, see
-        `factorization.revive`.
+    The key, int64[2], draws the directions that a kernel does not have, see
+    `factorization.revive`.
     """
     return tuple(
         factorization.revive(

@@ -136,9 +136,7 @@ def units(
 ) -> tuple[tuple[Axes, ...], Optional[functional.Units]]:
   """Returns (units of the axes of all weights, units of the output).
 
-  Args:
-    layers: The layers.
-    incoming: Units of the last axis of x; None: features, never cut.
+  `incoming` are the units of the last axis of x; None: features, never cut.
   """
   found: list[tuple] = []
   number = 0
@@ -167,10 +165,7 @@ def renamed(axes: Sequence[Axes], old: Any, new: Any) -> tuple[Axes, ...]:
 def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
   """Returns x with entries set to 0 at `rate`, others times 1 / (1 - rate).
 
-  Args:
-    x: Floats of any shape.
-    rate: Probability in [0, 1).
-    seed: int64[2]; the same seed and shape give the same mask.
+  The same seed, int64[2], and shape give the same mask.
   """
   keep = tf.random.stateless_uniform(tf.shape(x), seed) >= rate
   scale = tf.constant(1 / (1 - rate), x.dtype)

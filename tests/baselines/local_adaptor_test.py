@@ -107,7 +107,8 @@ def _adapted_like(process):
   adapted = local_adaptor.LocalAdaptorHyperparameters().adapt(
       problems.tiny_model(), 1
   )
-  assert process.client_state_type == adapted.adaptors_type
+  weights_type = adapted.mixed([1.0]).weights_type
+  assert process.client_state_type == weights_type['adaptors']
   return adapted
 
 

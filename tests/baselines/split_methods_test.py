@@ -27,8 +27,9 @@ _STATELESS = [('fedalt', dict(stateless=True)), ('fedrecon', {})]
 def test_the_split_is_what_the_flag_says(split, is_private):
   process = rounds.run('fedsim', split=split)[0]
   parts = partition.Partition(problems.tiny_model(), is_private)
-  assert process.server_state_type['weights'] == parts.global_type
-  assert process.client_state_type == parts.private_type
+  theta_type = parts.global_model(()).weights_type
+  assert process.server_state_type['weights'] == theta_type
+  assert process.client_state_type == parts.private_model(()).weights_type
 
 
 def _learned(state, data, *, epochs, own=None, private_learning_rate=0.1):

@@ -210,13 +210,19 @@ def test_merge_undoes_split_and_keeps_the_order():
   tf.nest.map_structure(np.testing.assert_array_equal, merged, weights)
 
 
+def _types(parts):
+  models = parts.global_model(()), parts.private_model(())
+  return [model.weights_type for model in models]
+
+
 def test_types_of_the_parts_have_no_names():
   """Names would have to be sorted wherever a part passes through a sequence."""
   parts = _nested_parts((True, False, False, True, True))
-  assert str(parts.global_type) == '<float32[2],float32[1]>'
-  assert str(parts.private_type) == '<float32[1],float32[1,1],float32[1]>'
+  types = _types(parts)
+  assert str(types[0]) == '<float32[2],float32[1]>'
+  assert str(types[1]) == '<float32[1],float32[1,1],float32[1]>'
 
-  @tff.tensorflow.computation(parts.global_type, parts.private_type)
+  @tff.tensorflow.computation(*types)
   def merge(theta, own):
     return parts.merge(theta, own)
 
@@ -232,7 +238,7 @@ def test_an_empty_and_a_total_split_can_be_built(private):
   tf.nest.map_structure(
       np.testing.assert_array_equal, both[private], model.initial_weights(1)
   )
-  types = parts.global_type, parts.private_type
+  types = _types(parts)
   assert types[not private] == tff.to_type(())
   assert types[private] == model.weights_type
 

@@ -416,15 +416,20 @@ _HAS_DECAY = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Hyperparameters:
+class Options:
+  """Base class of options that are checked when they are made."""
+
+  def __post_init__(self):
+    validate(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hyperparameters(Options):
   """Base class of the hyperparameters of every method."""
 
   def __init_subclass__(cls, **options):
     super().__init_subclass__(**options)
     cls.__doc__ = _with_attributes(cls)
-
-  def __post_init__(self):
-    validate(self)
 
   def describe(self, task: Any) -> str:
     """Returns what `train` first prints about the task's model; '': nothing."""

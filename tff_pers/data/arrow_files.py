@@ -47,11 +47,7 @@ class CsvFile:
   unit, num_rows = 'line', None
 
   def __init__(self, path: str, client: str = 'client'):
-    """Reads the header.
-
-    Args:
-      path: The file.
-      client: The column of clients, for messages.
+    """Reads the header; the column `client` is for messages.
 
     Raises:
       errors.DataError: If the file cannot be read.
@@ -269,10 +265,7 @@ File = Union[OneFile, Folder]
 def open_table(data_dir: str, kind: str, client: str = 'client') -> File:
   """Returns the file `data_dir`, or the files in that folder as one.
 
-  Args:
-    data_dir: A file or a folder.
-    kind: `csv`, `parquet` or `tfrecord`.
-    client: The column of clients.
+  `kind` is `csv`, `parquet` or `tfrecord`, and `client` the column of clients.
 
   Raises:
     errors.DataError: If there is none, or it cannot be read.

@@ -17,15 +17,6 @@ def batch_table(
   Stacked clients can then be vectorized: all of them iterate over the same
   number of batches, and batches that a client does not have are filler.
 
-  Args:
-    num_examples: int32, number of rows that count.
-    capacity: int32, number of rows including padding.
-    seed: int64[2] key.
-    batch_size: Rows per batch.
-    num_steps: See `fold_batches`.
-    num_epochs: See `fold_batches`.
-    shuffle: See `fold_batches`.
-
   Returns:
     `rows` int32[T, batch_size], `mask` bool[T, batch_size], and the number of
     steps that count, int32: both are those of `batch_rows` up to that step, and

@@ -65,12 +65,9 @@ def split_list(text: str) -> list[str]:
 
 
 def fill(defaults: Any, options: dict[str, str], owner: str) -> Any:
-  """Returns the dataclass `defaults` with `options`, given as texts, set.
+  """Returns the dataclass `defaults` with the options that `parse` returned.
 
-  Args:
-    defaults: An instance of a dataclass of `hyperparameters.field`s.
-    options: Texts by name, as `parse` returns them.
-    owner: The name that the options belong to, for the message.
+  Its fields are `hyperparameters.field`s; `owner` is for the message.
 
   Raises:
     ValueError: If an option is unknown, or its value is not allowed.

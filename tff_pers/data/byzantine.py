@@ -11,14 +11,7 @@ _USE = 5  # Of the seed; 0 to 4 are for partitions, splits, and systems.
 
 
 def check(number: int, num_clients: int) -> None:
-  """Raises if half of the clients or more are Byzantine: no rule can help.
-
-  Args:
-    number: `--num_byzantine`.
-    num_clients: Number of all clients, including Byzantine ones.
-
-  Raises:
-    ValueError: If 2 number >= num_clients.
+  """Raises a ValueError if half of the clients are Byzantine: no rule can help.
   """
   if 2 * number >= num_clients > 0:
     raise ValueError(
@@ -31,11 +24,6 @@ def appoint(task: task_lib.Task, number: int, seed: int) -> task_lib.Task:
   """Returns the task with `number` Byzantine clients.
 
   A task that names its Byzantine clients keeps them; else the seed draws them.
-
-  Args:
-    task: The task.
-    number: Number of Byzantine clients; 0: none are drawn.
-    seed: The run's seed.
 
   Raises:
     ValueError: If they are half of the clients or more, or the task names

@@ -1,4 +1,7 @@
-"""Checks of examples from users' files."""
+"""Checks of examples from users' files.
+
+In messages `where` is the file (and array), and `place` names a row.
+"""
 
 from typing import Callable
 
@@ -7,18 +10,12 @@ import numpy.typing as npt
 
 from tff_pers.data import errors
 
-# Returns the name of a row in messages.
 Place = Callable[[int], str]
 _row = 'row {}'.format
 
 
 def features(x: npt.ArrayLike, where: str, place: Place = _row) -> np.ndarray:
-  """Returns x as float32[n, ...].
-
-  Args:
-    x: Numbers, [n, ...].
-    where: The file (and array), for messages.
-    place: Returns the name of a row in messages.
+  """Returns numbers x, [n, ...], as float32.
 
   Raises:
     errors.DataError: If x is not an array of finite numbers with rows.
@@ -59,13 +56,9 @@ def targets(y: npt.ArrayLike, where: str, place: Place = _row) -> np.ndarray:
 def labels(
     y: npt.ArrayLike, where: str, num_classes: int = 0, place: Place = _row
 ) -> tuple[np.ndarray, int]:
-  """Returns labels y as int32[n], and the number of classes C.
+  """Returns labels y, integers 0..C-1, as int32[n], and the number of classes.
 
-  Args:
-    y: Integers 0..C-1, [n].
-    where: The file (and array), for messages.
-    num_classes: C; 0: the largest label + 1, and then every class must occur.
-    place: Returns the name of a row in messages.
+  If C is not given, it is the largest label + 1, and every class must occur.
 
   Raises:
     errors.DataError: If y is not as described; names the client.
@@ -112,17 +105,7 @@ def _each(good, rule: str, y, where: str, place) -> None:
 def all_finite(
     finite: np.ndarray, what: str, where: str, place: Place = _row
 ) -> None:
-  """Raises if numbers are not finite.
-
-  Args:
-    finite: bool[n], whether each row is finite.
-    what: The name of the numbers, in the plural.
-    where: The file (and array), for messages.
-    place: Returns the name of a row in messages.
-
-  Raises:
-    errors.DataError: If a row is not finite.
-  """
+  """Raises a DataError if a row of the numbers `what` is not finite."""
   if not finite.all():
     row = int(np.argmin(finite))
     raise errors.DataError(

@@ -57,12 +57,8 @@ def read(
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
   """Returns ((x, y) for training, (x, y) for testing), as in the files.
 
-  Args:
-    name: `cifar10` or `cifar100` (fine labels).
-    data_dir: A folder, see the module.
-
-  Returns:
-    x uint8[n, 32, 32, 3] and y integers [n], twice.
+  x is uint8[n, 32, 32, 3], and y integers [n]; those of `cifar100` are fine
+  labels.
 
   Raises:
     errors.DataError: If files are missing, unreadable, or of another form.

@@ -38,10 +38,8 @@ class Batch(NamedTuple):
 def client_data_type(x_spec: Any, y_spec: Any) -> tff.Type:
   """Returns the TFF type of one client's data.
 
-  Args:
-    x_spec: Spec of the features with leading batch dimension None, or a dict or
-      tuple of specs.
-    y_spec: Spec of the labels, likewise.
+  The specs of features and labels have the leading dimension None; both may be
+  a dict or tuple of specs.
   """
   of = lambda spec, _: tff.TensorType(spec.dtype.as_numpy_dtype, spec.shape)
   return tff.to_type(
@@ -110,9 +108,6 @@ def pool(
   """Returns the examples of all clients together, in order, as dense data.
 
   They belong to no client: the index is -1.
-
-  Args:
-    clients: Dense data of one client or more.
   """
   parts = [
       tf.nest.map_structure(
@@ -212,17 +207,9 @@ def fold_batch_tuples(
   consecutive batches, repeating from its start as needed, so that the batches
   of a step differ only if it has as many batches.
 
-  Args:
-    data: See `fold_batches`.
-    step: `(state, tuple of Batch) -> state`.
-    init: See `fold_batches`.
-    seeds: Keys, int64[2] each, one per independent use of the data.
-    batch_size: See `fold_batches`.
-    num_steps: See `fold_batches`.
-    num_epochs: Number of steps in passes over the data, or None.
-    shuffle: See `fold_batches`.
-    independent: See `fold_batches`.
-    reports: See `fold_batches`.
+  `step` is `(state, tuple of Batch) -> state`. The keys `seeds`, int64[2] each,
+  are one per independent use of the data; `num_epochs` is the number of steps
+  in passes over them.
 
   Raises:
     ValueError: If not exactly one of `num_steps` and `num_epochs` is given.
@@ -232,8 +219,18 @@ def fold_batch_tuples(
         'Exactly one of `num_steps` and `num_epochs` must be given, found'
         f' num_steps={num_steps} and num_epochs={num_epochs}.'
     )
-  carry = _with_report_sum(init) if reports else init
-  visit = _summing_reports(step) if reports else step
+
+  def summing(carry, batches):
+    state, total, count = carry
+    state, report = step(state, batches)
+    return state, total + report, count + 1
+
+  carry, visit = init, step
+  if reports:
+    # The report itself is not known before the loop is traced, and a loop
+    # variable cannot change its dtype.
+    dtype = tf.nest.flatten(init)[0].dtype
+    carry, visit = (init, tf.zeros([], dtype), tf.constant(0)), summing
   if isinstance(data, tf.data.Dataset):
     final = _fold_dataset(data, visit, carry, seeds, num_steps, num_epochs)
   else:
@@ -247,39 +244,28 @@ def fold_batch_tuples(
   return state, total / tf.cast(tf.maximum(count, 1), total.dtype)
 
 
-def _with_report_sum(init):
-  """Returns the state, the sum of reports so far, and their number."""
-  # The report itself is not known before the loop is traced, and a loop
-  # variable cannot change its dtype.
-  dtype = tf.nest.flatten(init)[0].dtype
-  return init, tf.zeros([], dtype), tf.constant(0)
-
-
-def _summing_reports(step):
-  """Returns a step on that triple, from one that returns `(state, report)`."""
-
-  def summing(carry, batches):
-    state, total, count = carry
-    state, report = step(state, batches)
-    return state, total + report, count + 1
-
-  return summing
-
-
 def _fold_dense(data, step, init, seeds, **options):
   """Folds over dense data; `options` are arguments of `batch_rows`."""
   examples = data['examples']
   if _is_whole(options['batch_size']):
-    return _fold_whole(data, step, init, seeds, **options)
-  uses = [
-      batch_rows(
-          data['num_examples'], structures.num_rows(examples), seed=seed,
-          **options
-      )
-      for seed in seeds
-  ]
-  def body(t, state):
-    batches = tuple(
+    # All rows at once, without copying them into batches.
+    batch = whole_batch(data, seeds[0])
+    steps = options['num_steps']
+    steps = options['num_epochs'] if steps is None else steps
+    steps = tf.where(data['num_examples'] > 0, steps, 0)
+    batches = lambda t: tuple(
+        batch._replace(seed=random.fold_in(seed, t)) for seed in seeds
+    )
+  else:
+    uses = [
+        batch_rows(
+            data['num_examples'], structures.num_rows(examples), seed=seed,
+            **options
+        )
+        for seed in seeds
+    ]
+    steps = tf.shape(uses[0][0])[0]
+    batches = lambda t: tuple(
         Batch(
             structures.take(examples['x'], rows[t]),
             structures.take(examples['y'], rows[t]),
@@ -287,37 +273,15 @@ def _fold_dense(data, step, init, seeds, **options):
         )
         for seed, (rows, mask) in zip(seeds, uses)
     )
-    return t + 1, step(state, batches)
-  return tf.while_loop(
-      lambda t, _: t < tf.shape(uses[0][0])[0], body, (tf.constant(0), init)
-  )[1]
-
-
-def _fold_whole(
-    data, step, init, seeds, *, num_steps, num_epochs, **rest
-):
-  """Folds over all rows at once, without copying them into batches."""
-  del rest  # All rows; their order has no effect.
-  steps = num_epochs if num_steps is None else num_steps
-  steps = tf.where(data['num_examples'] > 0, steps, 0)
-  batch = whole_batch(data, seeds[0])
   def body(t, state):
-    batches = tuple(
-        batch._replace(seed=random.fold_in(seed, t)) for seed in seeds
-    )
-    return t + 1, step(state, batches)
+    return t + 1, step(state, batches(t))
   return tf.while_loop(
       lambda t, _: t < steps, body, (tf.constant(0), init)
   )[1]
 
 
 def whole_batch(data: Mapping[str, Any], seed: tf.Tensor) -> Batch:
-  """Returns all rows as one batch, in their order; padding is masked filler.
-
-  Args:
-    data: Dense client data.
-    seed: int64[2], the key of the batch.
-  """
+  """Returns all rows as one batch, in their order; padding is masked filler."""
   examples = data['examples']
   size = structures.num_rows(examples)
   rows = filler(tf.range(size), data['num_examples'])
@@ -329,14 +293,10 @@ def whole_batch(data: Mapping[str, Any], seed: tf.Tensor) -> Batch:
 
 
 def filler(positions: tf.Tensor, num_examples: tf.Tensor) -> tf.Tensor:
-  """Returns the positions, with those beyond the examples moved to the last.
+  """Returns positions, int32 >= 0, those beyond the examples moved to the last.
 
   So masked rows repeat a real one. Padding may hold anything, and a loss that
   is not finite there would make the gradient NaN even if it is masked.
-
-  Args:
-    positions: int32, >= 0.
-    num_examples: int32, examples are at 0..num_examples - 1.
   """
   last = tf.convert_to_tensor(num_examples, tf.int32) - 1
   return tf.minimum(positions, tf.maximum(last, 0))
@@ -362,17 +322,9 @@ def batch_rows(
     num_epochs: Optional[Any] = None, shuffle: bool = True,
     independent: bool = False,
 ) -> Any:
-  """Returns the rows of each batch.
+  """Returns the rows of each batch, see `fold_batches`.
 
-  Args:
-    num_examples: int32, number of rows that count.
-    capacity: int32, number of rows including padding.
-    seed: int64[2] key.
-    batch_size: Rows per batch.
-    num_steps: See `fold_batches`.
-    num_epochs: See `fold_batches`.
-    shuffle: See `fold_batches`.
-    independent: See `fold_batches`.
+  Of `capacity` rows only the first `num_examples` count.
 
   Returns:
     `rows` int32[T, batch_size] and `mask` bool[T, batch_size] for T steps; T is
@@ -437,17 +389,12 @@ def _fold_dataset(dataset, step, init, seeds, num_steps, num_epochs):
   streams = tuple(batches.shard(width, use) for use in range(width))
   def reduce_fn(carry, elements):
     t, state = carry
-    batches = tuple(
-        _dataset_batch(xy, random.fold_in(seed, t))
-        for seed, xy in zip(seeds, elements)
-    )
-    return t + 1, step(state, batches)
+    batches = []
+    for seed, xy in zip(seeds, elements):
+      x, y = (xy['x'], xy['y']) if isinstance(xy, dict) else xy
+      mask = tf.ones([structures.num_rows(y)], tf.bool)
+      batches.append(Batch(x, y, mask, random.fold_in(seed, t)))
+    return t + 1, step(state, tuple(batches))
   return tf.data.Dataset.zip(streams).reduce(
       (tf.constant(0), init), reduce_fn
   )[1]
-
-
-def _dataset_batch(xy, seed):
-  """Returns the `Batch` of one element `<x, y>` of a dataset of batches."""
-  x, y = (xy['x'], xy['y']) if isinstance(xy, dict) else xy
-  return Batch(x, y, tf.ones([structures.num_rows(y)], tf.bool), seed)

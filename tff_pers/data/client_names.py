@@ -14,11 +14,7 @@ _LONGEST = 60
 
 
 def check(names: Sequence[Any], where: str) -> None:
-  """Raises on names that a message, table or flag could not show.
-
-  Args:
-    names: Numbers or texts.
-    where: The file, for messages.
+  """Raises on names, numbers or texts, that no message or flag could show.
 
   Raises:
     errors.DataError: If a name is empty, begins or ends with a space, or
@@ -56,9 +52,6 @@ def file_names(names: Sequence[Any]) -> list[str]:
   are encoded as in web addresses (`/` is `%2F`). If two results would be equal
   except for case, or one is too long, `~` and the position of the client
   follow.
-
-  Args:
-    names: Distinct numbers or texts.
   """
   safe = [_encoded(str(name)) for name in names]
   short = [name[:_LONGEST] for name in safe]

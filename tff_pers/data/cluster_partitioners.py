@@ -15,7 +15,7 @@ from tff_pers.data import partitioners
 
 
 @dataclasses.dataclass(frozen=True)
-class ClusterOptions(partitioners.Options):
+class ClusterOptions(hp.Options):
   """Options of the partitioners that make clusters."""
 
   clusters: int = hp.field(4, 'Number of clusters C.', minimum=1)
@@ -27,7 +27,7 @@ class ClusterOptions(partitioners.Options):
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassGroupsOptions(partitioners.Options):
+class ClassGroupsOptions(hp.Options):
   """Options of `class_groups`."""
 
   groups: int = hp.field(10, 'Number of groups of classes G.', minimum=1)

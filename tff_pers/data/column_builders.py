@@ -12,12 +12,7 @@ from tff_pers.data import cells
 def labels_or_targets(
     first: pa.Array, num_rows: Optional[int]
 ) -> Union['Names', 'Targets']:
-  """Returns an empty column y: class names, or else numbers.
-
-  Args:
-    first: The first cells; class names if none of them is a number.
-    num_rows: Number of cells to come; None: unknown.
-  """
+  """Returns an empty column y: class names if no first cell is a number."""
   values = [cells.number(text) for text in cells.texts(first).distinct]
   is_name = [value is None for value in values]
   is_number = [value is not None and not np.isnan(value) for value in values]

@@ -75,7 +75,7 @@ class _Rows:
       names: The meaning of each of its columns.
       columns: The columns of features.
       reading: How to read them.
-      texts: The columns that hold texts.
+      texts: Those that hold texts.
     """
     self._file, self._columns, self._reading = file, columns, reading
     self._at = {
@@ -112,7 +112,15 @@ class _Rows:
         codes.add(self._texts(batch, name))
     self._check_clients()
     if 'y' in self._at:
-      self._add_y(batch[self._at['y']], start)
+      column = batch[self._at['y']]
+      self._check_type('y', column)
+      # Numbers or class names, as its first rows decide.
+      self._y = self._y or column_builders.labels_or_targets(
+          column, self._file.num_rows
+      )
+      bad = self._y.add(column)
+      if bad is not None:
+        self._refuse('y', f'must be {self._y.rule}', column, start, bad)
     x = self._x.extend(len(batch[0]))
     found, at, refused = set(), 0, []
     for name in self._columns:
@@ -208,8 +216,10 @@ class _Rows:
         path, self._x.array, y, codes, names, None,
         columns=tuple(
             features.Column(
-                name, self._categories_of(name), self._offsets.get(name, 0.0),
-                of_date=name not in self._at,
+                name,
+                tuple(self._categories[name].texts)
+                if name in self._categories else None,
+                self._offsets.get(name, 0.0), of_date=name not in self._at,
             )
             for name in self._names
         ),
@@ -250,10 +260,6 @@ class _Rows:
             f'{_MEND.format(self._reading.task)}'
         )
 
-  def _categories_of(self, name: str) -> Optional[tuple[str, ...]]:
-    known = self._categories.get(name)
-    return None if known is None else tuple(known.texts)
-
   def _texts(self, batch, name: str) -> cells.Texts:
     """Returns a column of names, which must not be fractions."""
     column = batch[self._at[name]]
@@ -283,17 +289,6 @@ class _Rows:
           f'{errors.others(count - 1)}. Tip: give them a client, or remove'
           f' these {self._file.unit}s.'
       )
-
-  def _add_y(self, column: pa.Array, start: int) -> None:
-    """Adds y: numbers or class names, as its first rows decide."""
-    self._check_type('y', column)
-    y = self._y or column_builders.labels_or_targets(
-        column, self._file.num_rows
-    )
-    self._y = y
-    bad = y.add(column)
-    if bad is not None:
-      self._refuse('y', f'must be {y.rule}', column, start, bad)
 
   def _check_type(self, name: str, column: pa.Array) -> None:
     if not cells.is_usable(column.type):
@@ -379,9 +374,7 @@ class _Rows:
 def _offset(values: np.ndarray, rounded: np.ndarray) -> float:
   """Returns an offset for numbers that would be equal as float32, else 0.
 
-  Args:
-    values: The first numbers, float64[n]; NaN: missing.
-    rounded: The same numbers as float32.
+  These are the first numbers, float64[n], NaN if missing, and as float32.
   """
   values, rounded = (some[~np.isnan(values)] for some in (values, rounded))
   if not len(values):

@@ -59,22 +59,23 @@ class Writers(NamedTuple):
 def read(data_dir: str, writers: str) -> Optional[Writers]:
   """Returns the images in the files of a folder, without exact copies.
 
-  Args:
-    data_dir: The folder of the files, or its parent; '': none.
-    writers: One of `CHOICES`; `full` and `partial` read one file each.
-
-  Returns:
-    The images, or None if a file does not exist.
+  None if a file does not exist in the folder or in one below it. `writers` is
+  one of `CHOICES`; `full` and `partial` read one file each.
 
   Raises:
     errors.DataError: If a file is unreadable, or has another form.
   """
   kinds = list(_FILES) if writers == 'all' else [writers]
-  located = [_locate(data_dir, _FILES[kind]) for kind in kinds]
-  paths = [path for path in located if path is not None]
-  if len(paths) < len(located):
+  found = [
+      [
+          path for folder in folders(data_dir)
+          if os.path.isfile(path := os.path.join(folder, _FILES[kind]))
+      ]
+      for kind in kinds
+  ]
+  if not all(found):
     return None
-  parts = [_read_file(path) for path in paths]
+  parts = [_read_file(paths[0]) for paths in found]
   columns = [np.concatenate(column) for column in zip(*[p[1:] for p in parts])]
   return Writers(' and '.join(part.where for part in parts), *columns)
 
@@ -88,12 +89,6 @@ def files(writers: str) -> str:
 def folders(data_dir: str) -> list[str]:
   """Returns the folders that may contain files, if `data_dir` is given."""
   return [os.path.join(data_dir, folder) for folder in _FOLDERS if data_dir]
-
-
-def _locate(data_dir: str, name: str) -> Optional[str]:
-  """Returns the path of a file in `data_dir` or below, or None."""
-  paths = [os.path.join(folder, name) for folder in folders(data_dir)]
-  return next((path for path in paths if os.path.isfile(path)), None)
 
 
 def _read_file(path: str) -> Writers:

@@ -228,10 +228,8 @@ def fit(
 ) -> Features:
   """Returns the recipe fitted to training rows.
 
-  Args:
-    parts: Values of the columns, float[n_c, ...] for each client c that trains.
-    recipe: The conversion to fit.
-    targets: y of the same rows, float[n_c]; None: y are labels.
+  These are float[n_c, ...] for each client c that trains, and their targets y,
+  float[n_c], if y are no labels.
   """
   moments = _Moments(parts)
   fitted = []

@@ -25,12 +25,7 @@ def fit(
   """Returns the task with `features` by its `recipe`; unchanged without one.
 
   The recipe is fitted to the training rows, without validation rows, of clients
-  that are not held out. It is then applied to all rows of all clients.
-
-  Args:
-    task: The task; its model is a model of `zoo`.
-    num_held_out: Number of clients that the run will hold out.
-    seed: The run's seed.
+  that the run does not hold out. It is then applied to all rows of all clients.
 
   Raises:
     ValueError: If all clients would be held out.
@@ -93,9 +88,6 @@ def _x_scale(parts: Sequence[np.ndarray]) -> float:
   all clients, the rate is at most 1 / curvature. Columns that are mostly 0 have
   large values once they are standardized, and a client at which such a column
   is constant has a large l_c: without this, every method diverges there.
-
-  Args:
-    parts: Model inputs, float32[n_c, ...] of each client c that trains.
   """
   found = np.array([_largest_eigenvalue(x) for x in parts])
   # Clients far beyond the others have bad data: they diverge, and are named.

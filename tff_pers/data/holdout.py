@@ -17,12 +17,8 @@ def choose(
 ) -> np.ndarray:
   """Returns the clients that never train, int32 and ascending.
 
-  Args:
-    num_clients: N.
-    num_held_out: Number of these clients.
-    seed: The run's seed.
-    keys: uint64[N], keys that depend only on the clients' rows, and so does the
-      choice. None: the choice depends on the clients' positions.
+  With keys, uint64[N], the choice depends on these instead of the clients'
+  positions.
 
   Raises:
     ValueError: If not at least one client remains to train.

@@ -16,8 +16,7 @@ ENDS = ('.png', '.jpg', '.jpeg', '.bmp', '.gif')
 def read(folder: str) -> tables.Table:
   """Returns images as float32[n, height, width, channels], from 0 to 1.
 
-  Args:
-    folder: The folder; y are the names of the folders of classes.
+  y are the names of the folders of classes.
 
   Raises:
     errors.DataError: If it is not such a folder, or a file cannot be read or
@@ -74,15 +73,7 @@ def _paths(folder: str) -> list[tuple[str, str, str]]:
 
 
 def read_image(path: str, side: int) -> np.ndarray:
-  """Returns an image as float32[side, side, channels], from 0 to 1.
-
-  Args:
-    path: The file.
-    side: Height and width of the result in pixels.
-
-  Raises:
-    errors.DataError: If it cannot be read.
-  """
+  """Returns an image as float32[side, side, channels], from 0 to 1."""
   return tf.image.resize(_decoded(path), [side, side]).numpy() / 255
 
 

@@ -33,9 +33,8 @@ _SIDE = 84
 def read(folder: str) -> tables.Table:
   """Returns the examples of all users.
 
-  Args:
-    folder: A folder of .json files, or of folders `train` and `test` of such
-      files, which are the split; or LEAF's own, with these in `data`.
+  The folder holds .json files, or folders `train` and `test` of such files,
+  which are the split; or it is LEAF's own, with these in `data`.
 
   Raises:
     errors.DataError: If there are none, or their examples are neither numbers

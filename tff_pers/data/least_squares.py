@@ -129,12 +129,7 @@ def operator(
 
   F_m is the gradient of f_m in theta at the best response to theta,
   w = argmin_w f_m(theta, w): with the projector P onto the complement of the
-  range of D, G_m = C^T P C and h_m = C^T P y.
-
-  Args:
-    x: (C, D), [rows, d_theta + d_w].
-    y: [rows].
-    theta_dim: d_theta.
+  range of D, G_m = C^T P C and h_m = C^T P y; x = (C, D) as in a `System`.
   """
   rest = np.column_stack([x[:, :theta_dim], y])  # (C, y)
   private = x[:, theta_dim:]  # D
@@ -149,12 +144,7 @@ def root(operators: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
 
 
 def smoothness(clients: Iterable[Mapping[str, Any]], theta_dim: int) -> float:
-  """Returns L = max_m lambda_max(G_m): every F_m is 1/L-cocoercive.
-
-  Args:
-    clients: `<x, y>` of each client, see `operator`.
-    theta_dim: d_theta.
-  """
+  """Returns L = max_m lambda_max(G_m): every F_m is 1/L-cocoercive."""
   return max(
       float(np.linalg.eigvalsh(
           operator(data['x'], data['y'], theta_dim)[0]

@@ -24,11 +24,7 @@ def read(
 ) -> tables.Table:
   """Returns a table whose x and y have the form that the model takes.
 
-  Args:
-    path: The file.
-    x_spec: Spec of x, or a dict or tuple of specs.
-    y_spec: Spec of y, likewise.
-    needs: The required arrays among `client` and `y`, see `new_data.read`.
+  A spec may be a dict or tuple of specs; for `needs` see `new_data.read`.
 
   Raises:
     errors.DataError: If the file cannot be read, lacks an array, or an array

@@ -77,10 +77,7 @@ def labels(
 ) -> np.ndarray:
   """Returns y as in training: int32[n] labels 0..C-1, or float32[n] targets.
 
-  Args:
-    table: The table.
-    num_classes: C; 0: regression.
-    classes: Class names, or None if classes are numbers.
+  `num_classes` is 0 for regression, and `classes` None if they are numbers.
 
   Raises:
     errors.DataError: If y holds something else.

@@ -24,9 +24,7 @@ def check_npy(path: str) -> None:
 def check_npz(path: str, names: Collection[str]) -> None:
   """Raises unless arrays of an .npz file have the length in their headers.
 
-  Args:
-    path: The file.
-    names: The arrays to check; missing ones are ignored.
+  Names that the file lacks are ignored.
 
   Raises:
     ValueError: If they differ; names the array.

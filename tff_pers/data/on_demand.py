@@ -93,11 +93,7 @@ class OnDemand(abc.Sequence):
 
 
 def sizes(clients: Sequence[Any]) -> np.ndarray:
-  """Returns the number of examples of each client, int64[N].
-
-  Args:
-    clients: Dense client data, `OnDemand` or any sequence.
-  """
+  """Returns the number of examples of each client, int64[N]."""
   if isinstance(clients, OnDemand):
     return clients.sizes
   return np.array([int(data['num_examples']) for data in clients], np.int64)
@@ -108,10 +104,7 @@ def pick(
 ) -> Sequence[Any]:
   """Returns the clients at `places`, with indices from `first` on; reads none.
 
-  Args:
-    clients: Dense client data, `OnDemand` or any sequence.
-    places: Positions of the clients, in this order.
-    first: Index of the first one; None: they keep their indices.
+  With None they keep their indices.
   """
   if isinstance(clients, OnDemand):
     return clients.pick(places, first)
@@ -124,12 +117,7 @@ def pick(
 
 
 def join(one: Sequence[Any], other: Sequence[Any]) -> Sequence[Any]:
-  """Returns the clients of both, with their own indices; reads none.
-
-  Args:
-    one: Dense client data, `OnDemand` if `other` is.
-    other: Clients that follow those of `one`.
-  """
+  """Returns the clients of both, with their own indices; reads none."""
   if not isinstance(one, OnDemand) or not isinstance(other, OnDemand):
     return [*one, *other]
 

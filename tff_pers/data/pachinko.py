@@ -26,7 +26,7 @@ _NUM_COARSE = 20
 
 
 @dataclasses.dataclass(frozen=True)
-class PachinkoOptions(partitioners.Options):
+class PachinkoOptions(hp.Options):
   """Options of `pachinko`; the defaults are those of TFF's CIFAR-100."""
 
   alpha: float = hp.field(

@@ -40,10 +40,8 @@ class Partition:
   ) -> list[tuple[Any, Any]]:
     """Returns (x, y) of every client, after its transform.
 
-    Args:
-      x: Features, [n, ...], or a structure of such arrays.
-      y: Labels or targets, [n], likewise.
-      indices: Rows of each client instead of `self.indices`.
+    x and y may be structures of arrays. `indices` are rows of each client
+    instead of `self.indices`.
     """
     rows_of = self.indices if indices is None else indices
     parts = [

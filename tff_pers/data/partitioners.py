@@ -19,14 +19,6 @@ from tff_pers.data import errors
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
-  """Options of a partitioner without options."""
-
-  def __post_init__(self):
-    hp.validate(self)
-
-
-@dataclasses.dataclass(frozen=True)
 class Partitioner:
   """A registered partitioner.
 
@@ -41,7 +33,7 @@ class Partitioner:
   """
 
   assign: Callable[..., Any]
-  options: Options
+  options: hp.Options
   summary: str
   knows_groups: Callable[[Any], bool]
   deals_test: bool = False
@@ -51,19 +43,11 @@ PARTITIONERS: registry.Registry[Partitioner] = registry.Registry('partition')
 
 
 def register(
-    name: str, options: Options, summary: str, *,
+    name: str, options: hp.Options, summary: str, *,
     knows_groups: Callable[[Any], bool] = lambda options: False,
     deals_test: bool = False,
 ) -> Any:
-  """Returns a decorator that registers a partitioner under `name`.
-
-  Args:
-    name: Its name in `--partition`.
-    options: Its options with their defaults.
-    summary: One line for `--help`.
-    knows_groups: See `Partitioner`.
-    deals_test: See `Partitioner`.
-  """
+  """Returns a decorator that registers a `Partitioner` for `--partition`."""
   return PARTITIONERS.register(
       name,
       lambda assign: Partitioner(
@@ -72,14 +56,14 @@ def register(
   )
 
 
-def always(options: Options) -> bool:
+def always(options: hp.Options) -> bool:
   """Returns True, whatever the options."""
   del options
   return True
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardsOptions(Options):
+class ShardsOptions(hp.Options):
   """Options of `shards`."""
 
   classes: int = hp.field(2, 'Classes per client.', minimum=1)
@@ -91,14 +75,14 @@ class ShardsOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True)
-class DirichletOptions(Options):
+class DirichletOptions(hp.Options):
   """Options of `dirichlet`."""
 
   alpha: float = hp.field(0.5, 'Concentration; small is unequal.', above=0.0)
   min: int = hp.field(2, 'Smallest number of examples of a client.', minimum=0)
 
 
-@register('iid', Options(), 'equal random parts', knows_groups=always)
+@register('iid', hp.Options(), 'equal random parts', knows_groups=always)
 def iid(
     labels: np.ndarray, num_clients: int, rng: np.random.Generator,
     options: Any, clients: Optional[np.ndarray],
@@ -108,7 +92,7 @@ def iid(
   return equal_parts(labels, num_clients, rng), np.zeros(num_clients), None
 
 
-@register('by_client', Options(), 'the natural clients')
+@register('by_client', hp.Options(), 'the natural clients')
 def by_client(
     labels: np.ndarray, num_clients: int, rng: np.random.Generator,
     options: Any, clients: Optional[np.ndarray],
@@ -197,7 +181,7 @@ def shards(
 
 
 @register(
-    'one_class', Options(), 'one class per client', knows_groups=always
+    'one_class', hp.Options(), 'one class per client', knows_groups=always
 )
 def one_class(
     labels: np.ndarray, num_clients: int, rng: np.random.Generator,

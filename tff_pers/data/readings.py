@@ -111,10 +111,7 @@ def features(
 ) -> list[str]:
   """Returns the names of the columns of features.
 
-  Args:
-    file: The file.
-    reading: How to read it.
-    names: The role of each of its columns, see `Reading.names`.
+  `names` is what `Reading.names` returns for the file.
 
   Raises:
     errors.DataError: If one has no name or a duplicate name, or is missing.
@@ -130,7 +127,10 @@ def features(
           + _tip_for(required, file.names, reading.task)
       )
   for number, name in enumerate(names, start=1):
-    if name is not None and _is_unnamed(name):
+    # Pandas has substitutes for an empty name.
+    if name is not None and (
+        not name or name.startswith(('Unnamed: ', '__index_level_'))
+    ):
       raise errors.DataError(
           f'{path} must name every column, found column {number} without a'
           f' name{f" ({name})" if name else ""}. Tip: if it counts the rows'
@@ -181,8 +181,3 @@ def _tip_for(required: str, names: Sequence[str], task: str) -> str:
     if key in keys:
       return f' Tip: --{task}_{_FLAGS[required]}={keys[key]!r}.'
   return f' Tip: --{task}_{_FLAGS[required]} names another column.'
-
-
-def _is_unnamed(name: str) -> bool:
-  """Returns whether a name is empty, or pandas' substitute for an empty one."""
-  return not name or name.startswith(('Unnamed: ', '__index_level_'))

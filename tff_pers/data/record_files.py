@@ -28,9 +28,6 @@ class RecordFile:
   def __init__(self, path: str):
     """Reads the names and kinds of the features.
 
-    Args:
-      path: The file.
-
     Raises:
       errors.DataError: If it cannot be read, or a feature has values of two
         kinds, or a varying number of values.

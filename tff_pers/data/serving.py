@@ -33,11 +33,7 @@ def of_task(
   It takes a tensor [n] for each column of a table: float64, NaN for no value,
   or for texts and dates strings as in the file, `''` for no value. If the task
   has no named columns, it takes `x`, float32[n, ...]. It returns `label`
-  (names, [n]) and `probabilities` (float64[n, C]), or `y`.
-
-  Args:
-    task: The task.
-    model: The model that clients deploy; its y are labels, or one target each.
+  (names, [n]) and `probabilities` (float64[n, C]), or `y`, one target each.
   """
   spec = model.x_spec
   inputs = {'x': tf.TensorSpec(spec.shape, spec.dtype)}

@@ -74,8 +74,7 @@ def split_clients(
 def content_keys(columns: Iterable[np.ndarray]) -> np.ndarray:
   """Returns a key of every row that depends only on its values, uint64[n].
 
-  Args:
-    columns: uint64[n] each, at least one.
+  There is at least one column, uint64[n].
   """
   keys: np.ndarray = np.zeros(1, np.uint64)
   for column in columns:
@@ -86,12 +85,8 @@ def content_keys(columns: Iterable[np.ndarray]) -> np.ndarray:
 def drawn_order(keys: np.ndarray, seed: int, use: int) -> np.ndarray:
   """Returns the rows in random order, int64[n].
 
-  The order by content is the same, however the rows are sorted.
-
-  Args:
-    keys: uint64[n], see `content_keys`.
-    seed: The data seed.
-    use: See `partition.generator`.
+  With `content_keys` it does not depend on how the rows are sorted. For seed
+  and use see `partition.generator`.
   """
   keys = keys.copy()
   # Equal rows would be adjacent, and all be in train or all in test.
@@ -117,11 +112,6 @@ def reduce_clients(
 
   At least `MIN_REDUCED` rows are kept, if there are as many: "reduced" data in
   papers/floral.md 5.2. `train_fraction=1` keeps all. Test sets are unchanged.
-
-  Args:
-    sizes: Number of training examples of each client.
-    seed: The same seed gives the same rows.
-    train_fraction: Share to keep, in (0, 1].
 
   Raises:
     ValueError: If the fraction is out of range.

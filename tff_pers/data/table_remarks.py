@@ -25,9 +25,7 @@ _MANY_TEXTS = 50
 def find(table: tables.Table, task: str) -> list[str]:
   """Returns remarks about spelling, identifiers, codes and many texts.
 
-  Args:
-    table: The table.
-    task: The task, for the flags in the remarks.
+  The task is for the flags that they name.
   """
   found = [spelled_alike(
       'Clients', list(map(str, table.names)), np.bincount(table.client)
@@ -80,10 +78,7 @@ def spelled_alike(
 ) -> str:
   """Returns a remark on texts that are equal but for case and spaces, or ''.
 
-  Args:
-    what: Their name, which begins the sentence.
-    names: Distinct texts.
-    counts: int[len(names)], number of rows of each.
+  `what` begins the sentence; `counts` are the numbers of rows of each text.
   """
   groups: dict[str, list[str]] = {}
   for name, count in zip(names, counts):

@@ -98,11 +98,7 @@ class Table(NamedTuple):
 
 
 def locate(data_dir: str, kind: str) -> list[str]:
-  """Returns `data_dir` if it is a file, else the files in that folder.
-
-  Args:
-    data_dir: A file or a folder.
-    kind: A key of `EXTENSIONS`.
+  """Returns `data_dir` if it is a file, else the files of a kind in the folder.
 
   Raises:
     errors.DataError: If there is no such file, or several .npz files, or the
@@ -162,12 +158,7 @@ def of_clients(
 ) -> Table:
   """Returns the table of x and y, with their clients from other arrays.
 
-  Args:
-    path: The file.
-    arrays: Arrays of the file by name. Without `client`, all rows belong to one
-      client named ''.
-    x: Features.
-    y: Labels or targets.
+  Without `client`, all rows belong to one client named ''.
 
   Raises:
     errors.DataError: If arrays differ in length, or `client`, `split` or `tier`
@@ -199,10 +190,6 @@ def of_clients(
 def with_y(table: Table, is_missing: np.ndarray) -> Table:
   """Returns the table without rows whose y is empty, with a remark on them.
 
-  Args:
-    table: The table.
-    is_missing: bool[n], whether y is empty.
-
   Raises:
     errors.DataError: If all y are empty.
   """
@@ -229,10 +216,6 @@ def labels(
     np.ndarray, Optional[tuple[str, ...]], Optional[tuple[str, ...]]
 ]:
   """Returns y as in a `Table`, with its `classes` and its `spelling`.
-
-  Args:
-    y: Numbers or texts, [n].
-    path: The file, for messages.
 
   Raises:
     errors.DataError: If a text means "no value".
@@ -306,11 +289,8 @@ def sorted_names(
   """Returns `codes` and `names`, with the names sorted.
 
   Names are sorted as numbers (9 before 10) if all of them are integers in their
-  usual form, else as texts (10 before 9).
-
-  Args:
-    codes: int[n], positions in `names`.
-    names: Distinct texts.
+  usual form, else as texts (10 before 9). They are distinct, and codes, int[n],
+  are positions of names.
   """
   are_numbers = all(cells.INTEGER.fullmatch(name) for name in names)
   distinct, places = np.unique(
@@ -324,10 +304,8 @@ def with_optional(
 ) -> Table:
   """Returns the table with `is_test` and `tier`.
 
-  Args:
-    table: The table without them.
-    given: For each of `OPTIONAL` in the file: int[n], positions in a list of
-      distinct texts, and that list.
+  Columns are given as int[n], positions in a list of distinct texts, and that
+  list.
 
   Raises:
     errors.DataError: If a text is not allowed, or a client has two tiers.

@@ -51,11 +51,6 @@ def windows(
 
   The text has a mark at its beginning and at its end. x is a row without its
   last column, y without its first. A row with nothing to predict is dropped.
-
-  Args:
-    text: The text.
-    token_of: Token of each character.
-    length: Number of characters to predict in a row.
   """
   vocabulary = len(token_of)
   unknown = tokens.out_of_vocabulary(vocabulary)
@@ -75,13 +70,8 @@ def sentence(
 ) -> np.ndarray:
   """Returns the first words of a text, int32[length + 1].
 
-  A mark precedes the first word, and follows the last one if none was cut.
-
-  Args:
-    text: The words.
-    token_of: Token of each word of the vocabulary.
-    size: V, which may exceed the number of words.
-    length: Number of words to predict.
+  A mark precedes the first word, and follows the last one if none was cut. The
+  size V of the vocabulary may exceed the number of its words.
   """
   unknown = tokens.out_of_vocabulary(size)
   row = [token_of.get(word, unknown) for word in text[:length]]
@@ -109,13 +99,9 @@ class Bags:
       word_at: Mapping[str, int], tag_at: Mapping[str, int],
       shape: tuple[int, int],
   ):
-    """Numbers words and tags; unknown ones are dropped.
+    """Numbers words and tags of each text by their columns; drops unknown ones.
 
-    Args:
-      texts: (words, tags) of each text.
-      word_at: Column of each word.
-      tag_at: Column of each tag.
-      shape: Numbers of columns of x and of y.
+    `shape` is the numbers of columns of x and of y.
     """
     self._shape = shape
     self._texts = [

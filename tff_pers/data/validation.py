@@ -69,13 +69,7 @@ def hold_out(
 def kept_rows(
     sizes: Sequence[int], fraction: float, seed: int
 ) -> list[np.ndarray]:
-  """Returns the rows of each client that `hold_out` keeps, ascending.
-
-  Args:
-    sizes: Number of training rows of each client.
-    fraction: See `hold_out`.
-    seed: See `hold_out`.
-  """
+  """Returns the rows of each client that `hold_out` keeps, ascending."""
   if not fraction:
     return [np.arange(size) for size in sizes]
   every = np.asarray(sizes, np.int64)

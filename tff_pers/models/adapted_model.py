@@ -12,7 +12,6 @@ from tff_pers.models import adaptor_layers
 from tff_pers.models import adaptor_plan
 from tff_pers.models import functional
 from tff_pers.models import layers as layers_lib
-from tff_pers import tff
 
 _ADAPTORS_USE = -2  # Folded into the model's key.
 
@@ -58,13 +57,6 @@ class AdaptedModel:
     )
 
   @property
-  def adaptors_type(self) -> tff.Type:
-    """TFF type of the adaptors."""
-    return tff.tensorflow.computation(
-        lambda: self.initial_adaptors(0)
-    ).type_signature.result
-
-  @property
   def parameters_per_adaptor(self) -> int:
     """Number of scalars of one adaptor of the whole model."""
     return sum(adaptor.num_parameters for adaptor in self._adaptors)
@@ -78,16 +70,13 @@ class AdaptedModel:
     """Returns W + sum_c mix_c L_c, weights of `merged`.
 
     It has the structure of `base_weights`; with frozen weights it has all
-    weights in order.
-
-    Args:
-      base_weights: Weights of the base model.
-      adaptors: Like `initial_adaptors`.
-      mix: Floats [C], usually on the simplex.
+    weights in order. `mix` is floats [C], usually on the simplex.
     """
-    return self._add(
-        self.base.all_weights(base_weights), self._deltas(adaptors, mix)
-    )
+    mix = tf.cast(mix, self._dtype)
+    return self._add(self.base.all_weights(base_weights), [
+        adaptor.mixed_delta(own, mix)
+        for adaptor, own in zip(self._adaptors, adaptors)
+    ])
 
   def mixed(self, mix: tf.Tensor) -> functional.FunctionalModel:
     """Returns the model of one mixture, over the weights <adaptors, base>.
@@ -95,9 +84,6 @@ class AdaptedModel:
     It computes what the base model does at the `effective` weights, including
     the penalty. A model that takes factors never multiplies out dense kernels:
     a step costs at most about C times the relative budget more.
-
-    Args:
-      mix: Floats [C].
     """
 
     def init(key):
@@ -161,10 +147,8 @@ class AdaptedModel:
     as far as that term makes its change of the kernel longer than the two steps
     together, see `low_rank.step_share`. Ours: the paper has no bound.
 
-    Args:
-      adaptors: The adaptors before the step.
-      directions: Preconditioned gradients, a structure like `adaptors`.
-      rate: eta_lora, a float or a scalar tensor.
+    `directions` are preconditioned gradients at the adaptors, and `rate` is
+    eta_lora, a float or a scalar tensor.
     """
     rate = tf.cast(tf.convert_to_tensor(rate, dtype_hint=self._dtype),
                    self._dtype)
@@ -174,32 +158,24 @@ class AdaptedModel:
     )
 
   def merge(self, weights: Any, router: tf.Tensor) -> Any:
-    """Returns plain weights, those of `merged`, for a client's router.
+    """Returns plain weights, those of `merged`, for <adaptors, base>.
 
-    For a Keras model these are all its weights in Keras's order:
+    The router is logits, floats [C]. For a Keras model these are all its
+    weights in Keras's order:
     `keras_model.set_weights(adapted.merge(weights, router))`.
-
-    Args:
-      weights: <adaptors, base>.
-      router: Logits, floats [C].
     """
     return self.effective(
         weights['base'], weights['adaptors'], tf.nn.softmax(router)
     )
 
   def center(self, weights: Any, probabilities: tf.Tensor) -> Any:
-    """Moves the mean adaptor into the base (LoRA centering, section 2.5).
+    """Returns <adaptors, base> with the mean adaptor moved into the base.
 
     Vectors: u <- u + sum_c p_c a_c, a_c <- a_c - sum_c p_c a_c. Kernels do the
     same with products, whose best approximation of the old rank is kept; merged
-    weights of all routers are unchanged only if that loses nothing.
-
-    Args:
-      weights: <adaptors, base>.
-      probabilities: p, floats [C] on the simplex: share of each adaptor.
-
-    Returns:
-      <adaptors, base>.
+    weights of all routers are unchanged only if that loses nothing. p is the
+    share of each adaptor, floats [C] on the simplex (LoRA centering, section
+    2.5).
 
     Raises:
       ValueError: If the base has frozen weights, which must not move.
@@ -210,14 +186,13 @@ class AdaptedModel:
           ' moves them, found true. Tip: let all weights be trainable.'
       )
     probabilities = tf.cast(probabilities, self._dtype)
-    # u <- u + E_c[a_c], a_c <- a_c - E_c[a_c] (section 2.5 of the sheet).
-    means, rests = [], []
-    for adaptor, own in zip(self._adaptors, weights['adaptors']):
-      mean, rest = adaptor.centered(own, probabilities)
-      means.append(mean)
-      rests.append(rest)
+    parts = [
+        adaptor.centered(own, probabilities)
+        for adaptor, own in zip(self._adaptors, weights['adaptors'])
+    ]
     return collections.OrderedDict(
-        adaptors=tuple(rests), base=self._add(weights['base'], means)
+        adaptors=tuple(rest for _, rest in parts),
+        base=self._add(weights['base'], [mean for mean, _ in parts]),
     )
 
   def as_model(self) -> functional.FunctionalModel:
@@ -235,16 +210,15 @@ class AdaptedModel:
       weights = self.mixed(router).init(key)
       return collections.OrderedDict(**weights, router=router)
 
-    def predict(weights, *args):
-      return mixed(weights).predict(weights, *args)
-
-    def penalty(weights):
-      return mixed(weights).penalty(weights)
-
     router = functional.LayerWeight(
         'router', 'router', 'router', (self.num_adaptors,)
     )
-    return self._wrap(init, predict, penalty, (*self._layers, router))
+    return self._wrap(
+        init,
+        lambda weights, *rest: mixed(weights).predict(weights, *rest),
+        lambda weights: mixed(weights).penalty(weights),
+        (*self._layers, router),
+    )
 
   def summary(self) -> str:
     """Returns a table of all weights, their adaptors, and their sizes."""
@@ -282,13 +256,6 @@ class AdaptedModel:
   def _adaptors(self):
     return [entry.adaptor for entry in self.plan if entry.adaptor is not None]
 
-  def _deltas(self, adaptors, mix):
-    mix = tf.cast(mix, self._dtype)
-    return [
-        adaptor.mixed_delta(own, mix)
-        for adaptor, own in zip(self._adaptors, adaptors)
-    ]
-
   def _factorised(self, weights, mix):
     """Returns the effective weights; dense kernels as `UpdatedMatrix`."""
     if not self.base.takes_factors:
@@ -302,11 +269,7 @@ class AdaptedModel:
       own = next(parameters)
       # `takes_factors` covers an update next to the kernel for dense kernels
       # only; convolutions and lookups need a plain tensor.
-      is_factorised = (
-          entry.weight.kind == 'dense'
-          and isinstance(entry.adaptor, adaptor_layers.LowRank)
-      )
-      if is_factorised:
+      if entry.weight.kind == 'dense' and entry.adaptor.rank:
         return entry.adaptor.mixed_update(leaf, own, mix)
       return leaf + entry.adaptor.mixed_delta(own, mix)
 

@@ -69,11 +69,7 @@ def product(
 
   It is the form of the matrix [summed, others], e.g. of a query's kernel
   [inputs, heads, size] viewed as [inputs, heads * size]. Our choice: the paper
-  has no such layers.
-
-  Args:
-    shape: Shape of the kernel.
-    summed_axes: Ascending; at least one, and not all.
+  has no such layers. These axes are ascending; at least one, and not all.
   """
   return Form(shape, summed_axes)
 
@@ -94,10 +90,6 @@ def convolution(shape: tuple[int, ...], conv_form: str) -> Form:
   fewer channels. 'balanced_2d' splits the window into a column and a row,
   whichever way takes fewer parameters; 'filter_wise' does so separately for
   each of `out` channels. 'reshaped_linear' is 'out', viewed as one matrix.
-
-  Args:
-    shape: Shape of the kernel.
-    conv_form: One of `CONV_FORMS`.
   """
   channels_in, channels_out = shape[_IN:]
   whole_in_v = Form(shape, (_HEIGHT, _WIDTH, _IN))
@@ -122,15 +114,11 @@ def budget_rank(form: Form, budget: float, rank_rule: str) -> int:
   paper  : the largest r whose parameters are at most budget * kernel size
   release: the same, but every convolution counts as 'balanced_2d' of window
            2 x 2, as in the authors' code: 2 budget c_in c_out /
-           (c_in + c_out), rounded down.
+           (c_in + c_out), rounded down (section 3.2 of the sheet).
 
-  Args:
-    form: The form.
-    budget: rho > 0, parameters of one adaptor relative to its kernel.
-    rank_rule: One of `RANK_RULES`; 'paper' unless it is a convolution.
+  The budget is rho > 0, parameters of one adaptor relative to its kernel; the
+  rule is 'paper' unless it is a convolution.
   """
-  # The authors' code treats every window as one of 2 x 2 (section 3.2 of the
-  # sheet).
   if rank_rule == 'release':
     form = convolution((2, 2, *form.shape[_IN:]), 'balanced_2d')
   share = math.prod(form.shape) / form.parameters_per_rank

@@ -53,9 +53,15 @@ def normalize(
   shape = [-1 if i == axis else 1 for i in range(x.shape.rank)]
   if training:
     batch_mean, batch_variance, count = _moments(values, others, shape, mask)
-    _record(
-        mean, variance, batch_mean, batch_variance, count, momentum, unbiased
-    )
+    into = moving_statistics.current()
+    target = batch_variance
+    if unbiased:
+      target *= tf.maximum(count, 1) / tf.maximum(count - 1, 1)
+    for old, new in ((mean, batch_mean), (variance, target)):
+      before = into.after(old)  # A layer may be called twice.
+      keep = 0.0 if into.of_batch else momentum
+      follow = tf.constant(1 - keep, old.dtype) * (new - before)
+      into.put(old, before + tf.where(count > 0, follow, tf.zeros_like(follow)))
     mean, variance = batch_mean, batch_variance
   root = tf.math.rsqrt(
       tf.maximum(variance, 0) + tf.constant(epsilon, mean.dtype)
@@ -70,11 +76,8 @@ def normalize(
 def _moments(x, axes: Sequence[int], shape: Sequence[int], mask):
   """Returns (mean, variance, number) of the values of each channel.
 
-  Args:
-    x: [batch, ...].
-    axes: All axes except the channels'.
-    shape: Shape that broadcasts a vector of the channels to x.
-    mask: See `normalize`.
+  The axes are all but the channels'; the shape broadcasts a vector of the
+  channels to x, [batch, ...].
   """
   rows = moving_statistics.current().mask
   if rows is None:
@@ -100,17 +103,3 @@ def _moments(x, axes: Sequence[int], shape: Sequence[int], mask):
   mean = total(x)
   variance = total(tf.math.squared_difference(x, tf.reshape(mean, shape)))
   return mean, variance, number
-
-
-def _record(
-    mean, variance, batch_mean, batch_variance, count, momentum, unbiased
-) -> None:
-  """Records the next moving statistics."""
-  into = moving_statistics.current()
-  if unbiased:
-    batch_variance *= tf.maximum(count, 1) / tf.maximum(count - 1, 1)
-  for old, new in ((mean, batch_mean), (variance, batch_variance)):
-    before = into.after(old)  # A layer may be called twice.
-    keep = 0.0 if into.of_batch else momentum
-    follow = tf.constant(1 - keep, old.dtype) * (new - before)
-    into.put(old, before + tf.where(count > 0, follow, tf.zeros_like(follow)))

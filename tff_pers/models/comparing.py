@@ -44,8 +44,7 @@ def elementwise() -> Iterator[None]:
 def function_of(layer: Any) -> Optional[Callable[..., Any]]:
   """Returns the function of a layer that Keras made from `==` or `!=`.
 
-  Args:
-    layer: Any layer; for other layers the result is None.
+  For other layers it is None.
   """
   return {
       '__operators__.eq': tf.equal, '__operators__.ne': tf.not_equal,

@@ -61,10 +61,6 @@ class Trial(NamedTuple):
 def trial(y_spec: tf.TensorSpec, output_spec: tf.TensorSpec) -> Trial:
   """Returns examples with these specs, whose leading dimensions are None.
 
-  Args:
-    y_spec: Spec of the labels.
-    output_spec: Spec of the predictions.
-
   Raises:
     ValueError: If labels are not numbers.
   """

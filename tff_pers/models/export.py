@@ -37,6 +37,7 @@ from tff_pers.core import structures
 from tff_pers.models import functional
 from tff_pers.models import keras_batch_norm
 from tff_pers.models import keras_layers
+from tff_pers.models import layers
 
 FORMATS = ('saved_model', 'keras', 'npz')
 
@@ -85,17 +86,9 @@ def save(
     kind: str, model: functional.FunctionalModel, weights: Any, path: str,
     serving: Optional[Serving] = None,
 ) -> Any:
-  """Writes a model in one of `FORMATS`.
+  """Writes a model in one of `FORMATS`; returns the written file or folder.
 
-  Args:
-    kind: The format.
-    model: The model.
-    weights: Its weights.
-    path: The path without an ending.
-    serving: See `save_model`.
-
-  Returns:
-    The file or folder that has been written.
+  Its name is `path` with an ending of the format. `serving`: see `save_model`.
 
   Raises:
     ValueError: If `kind` is not in `FORMATS`, or the format cannot hold the
@@ -124,14 +117,10 @@ def save_model(
 ) -> None:
   """Writes a functional model and its weights as a SavedModel.
 
-  Args:
-    model: The model.
-    weights: Its weights.
-    path: The folder to write.
-    serving: Inputs and outputs of its function `score` and of its default
-      signature; `columns()` and `classes()` return names, and a second
-      signature, `features`, takes x and returns predictions. None: the default
-      signature does that.
+  `serving` gives inputs and outputs of its function `score` and of its default
+  signature; `columns()` and `classes()` return names, and a second signature,
+  `features`, takes x and returns predictions. Without it, the default signature
+  does that.
   """
   module = tf.Module()
   predict = _predict(model, weights, module)
@@ -265,51 +254,31 @@ def merge_into(
   given = [np.asarray(leaf) for leaf in tf.nest.flatten(weights)]
   shapes = [leaf.shape for leaf in given]
   trained = keras_model.trainable_variables
+  own = [tuple(v.shape) for v in trained]
   moving = keras_batch_norm.statistics(keras_layers.flatten(keras_model))
   for variables in ([*trained, *moving], trained, keras_model.variables):
     if [tuple(v.shape) for v in variables] == shapes:
       for variable, leaf in zip(variables, given):
         variable.assign(leaf)
       return keras_model
-  raise ValueError(
-      '`weights` must be those of the trainable variables of `keras_model`, or'
-      f' of all its variables, found shapes {shapes} for'
-      f' {[tuple(v.shape) for v in keras_model.trainable_variables]}. Tip:'
-      f' {_tip(keras_model, shapes)}.'
+  tip = (
+      'weights with adaptors are merged first (`merge(weights, router)`); those'
+      ' of tiers need model=process.deployed'
   )
-
-
-def _tip(keras_model, shapes) -> str:
-  """Returns advice about weights of these shapes."""
-  own = [tuple(v.shape) for v in keras_model.trainable_variables]
   if own and set(own) <= {*shapes, *(shape[1:] for shape in shapes)}:
-    return (
+    tip = (
         'several models do not fit into one, nor do additional weights;'
         ' `to_keras` keeps them all'
     )
-  return (
-      'weights with adaptors are merged first (`merge(weights, router)`); those'
-      ' of tiers need model=process.deployed'
+  raise ValueError(
+      '`weights` must be those of the trainable variables of `keras_model`, or'
+      f' of all its variables, found shapes {shapes} for {own}. Tip: {tip}.'
   )
 
 
 def leaves(weights: Any) -> Mapping[str, np.ndarray]:
   """Returns the leaves by path, in the order of `tf.nest.flatten`."""
-  flat = tf.nest.flatten(weights)
-  paths = ['/'.join(map(str, p)) for p in _paths(weights)] or ['weights']
   return {
-      path or 'weights': np.asarray(leaf) for path, leaf in zip(paths, flat)
+      '/'.join(map(str, path)) or 'weights': np.asarray(leaf)
+      for path, leaf in zip(layers.paths(weights), tf.nest.flatten(weights))
   }
-
-
-def _paths(structure, path=()):
-  """Yields the paths of leaves; mappings have sorted keys as in `tf.nest`."""
-  if isinstance(structure, Mapping):
-    items = [(name, structure[name]) for name in sorted(structure)]
-  elif isinstance(structure, (tuple, list)):
-    items = list(enumerate(structure))
-  else:
-    yield path
-    return
-  for name, member in items:
-    yield from _paths(member, (*path, name))

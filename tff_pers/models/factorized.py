@@ -19,9 +19,6 @@ from tff_pers.models import layers as layers_lib
 from tff_pers.numerics import factorization
 from tff_pers.numerics import low_rank
 
-factorize = factorization.factorize
-recover = factorization.recover
-
 KERNELS = ('dense', 'conv')
 # The numbers that a rank ratio can refer to.
 RANK_BASES = ('out_channels', 'min_channels', 'unrolled')
@@ -149,17 +146,13 @@ class Factorization:
   def factorized(self, weights: Any, key: tf.Tensor) -> tuple:
     """Returns weights of `model`, made from weights of the base model.
 
-    Args:
-      weights: Weights of the base model.
-      key: int64[2], draws the directions that a kernel does not have, see
-        `factorization.revive`.
-
-    Returns:
-      A tuple of the leaves, with `low_rank.Factors` instead of some kernels.
+    They are a tuple of the leaves, with `low_rank.Factors` instead of some
+    kernels. The key, int64[2], draws the directions that a kernel does not
+    have, see `factorization.revive`.
     """
     return tuple(
         factorization.revive(
-            factorize(leaf, self.ranks[position]),
+            factorization.factorize(leaf, self.ranks[position]),
             random.fold_in(key, position),
         )
         if position in self.ranks else leaf
@@ -169,16 +162,16 @@ class Factorization:
   def recovered(self, weights: Any) -> Any:
     """Returns weights of the base model, with factors multiplied out."""
     return tf.nest.pack_sequence_as(self._spec, [
-        recover(leaf) if isinstance(leaf, low_rank.Factors) else leaf
+        factorization.recover(leaf)
+        if isinstance(leaf, low_rank.Factors) else leaf
         for leaf in self.leaves(weights)
     ])
 
   def leaves(self, weights: Any) -> list:
     """Returns the leaves, with pairs of factors as `low_rank.Factors`.
 
-    Args:
-      weights: Weights of `model`; containers may have changed, as they do in
-        TFF.
+    The containers of the weights of `model` may have changed, as they do in
+    TFF.
     """
     tensors = iter(tf.nest.flatten(weights))
     return [
@@ -254,21 +247,10 @@ def slim(
 
   Factorised models of that size are compared with it.
 
-  Args:
-    model: A model whose width can be scaled.
-    num_parameters: The desired number of parameters.
-
   Raises:
     ValueError: If the model has only one size.
   """
-  width = slim_width(model, num_parameters)
-  assert model.slim is not None  # Otherwise `slim_width` has raised.
-  best = model.slim(width)
-  # Metrics may have been added to the model after it was built.
-  return dataclasses.replace(
-      best, metrics=model.metrics, weights_of=model.weights_of,
-      states=model.states,
-  )
+  return functional.of_width(model, slim_width(model, num_parameters))
 
 
 def slim_width(
@@ -277,12 +259,8 @@ def slim_width(
 ) -> float:
   """Returns the width whose number of parameters is nearest.
 
-  Widths are thousandths of the model's own.
-
-  Args:
-    model: A model whose width can be scaled.
-    num_parameters: The desired number of parameters.
-    rounding: See `submodels.num_kept`.
+  Widths are thousandths of the model's own; `rounding`: see
+  `submodels.num_kept`.
 
   Raises:
     ValueError: If the model has only one size.

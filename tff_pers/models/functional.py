@@ -454,17 +454,25 @@ class FunctionalModel:
     )
 
 
+def of_width(
+    model: FunctionalModel, width: float, rounding: str = 'round'
+) -> FunctionalModel:
+  """Returns `model.slim` with the metrics that were added to the model."""
+  assert model.slim is not None
+  return dataclasses.replace(
+      model.slim(width, rounding), metrics=model.metrics,
+      weights_of=model.weights_of, states=model.states,
+  )
+
+
 def at_statistics(
     statistics: tuple[bool, ...], replace: Callable[..., Any], structure: Any,
     *others: Any,
 ) -> Any:
   """Returns `structure` with the leaves of moving statistics replaced.
 
-  Args:
-    statistics: See `FunctionalModel.statistics`.
-    replace: `(leaf, the leaf of each of the others) -> leaf`.
-    structure: Structure with leaves in the order of the weights.
-    *others: Similar structures.
+  `replace` is `(leaf, the leaf of each similar structure) -> leaf`. All leaves
+  are in the order of the weights; see `FunctionalModel.statistics`.
   """
   if not statistics:
     return structure

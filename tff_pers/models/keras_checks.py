@@ -150,7 +150,10 @@ def check_trace(
     graph_def = trace.graph.as_graph_def()
     functions = (f.node_def for f in graph_def.library.function)
     nodes = itertools.chain(graph_def.node, *functions)
-    found = sorted({n.op for n in nodes if _is_stateful(n.op)})
+    found = sorted({
+        n.op for n in nodes
+        if n.op.startswith(_STATEFUL_OPS) and n.op != _FUNCTION_CALL
+    })
     if found or values:
       raise ValueError(
           '`keras_model` must be a pure function of its weights and input,'
@@ -222,12 +225,7 @@ def check_rows(model: tf.keras.Model, x_spec: Any) -> None:
 def some_rows(
     spec: tf.TensorSpec, rng: Optional[np.random.Generator] = None
 ) -> tf.Tensor:
-  """Returns rows that a model may accept.
-
-  Args:
-    spec: Spec of x, or of one of several inputs.
-    rng: Draws them; None: uses seed 0.
-  """
+  """Returns rows that a model may accept, drawn by `rng` or else by seed 0."""
   rng = rng or np.random.default_rng(0)
   shape = [_ROWS, *(size or _UNKNOWN_SIZE for size in spec.shape[1:])]
   # As integers these are words of any vocabulary, even if they are floats.
@@ -251,7 +249,3 @@ def _check_rows_of(together, alone):
         ' change with the other rows of a batch. Tip: per_example=False, if'
         ' this is intended.'
     )
-
-
-def _is_stateful(op: str) -> bool:
-  return op.startswith(_STATEFUL_OPS) and op != _FUNCTION_CALL

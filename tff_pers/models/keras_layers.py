@@ -105,12 +105,7 @@ def _kind(layer, role: str) -> str:
 
 
 def _summed_axes(equation: str) -> tuple[int, ...]:
-  """Returns `LayerWeight.summed_axes` of the kernel of an `EinsumDense`.
-
-  Args:
-    equation: E.g. 'abcd,cde->abe', whose kernel [c, d, e] is summed over (0,
-    1).
-  """
+  """Returns `LayerWeight.summed_axes`: (0, 1) for 'abcd,cde->abe'."""
   operands, outputs = equation.split('->')
   kernel = operands.split(',')[1]
   return tuple(i for i, axis in enumerate(kernel) if axis not in outputs)

@@ -1,4 +1,8 @@
-"""Converts losses and metrics of Keras to functions of single examples."""
+"""Converts losses and metrics of Keras to functions of single examples.
+
+`loss` is a Keras loss, its name, or a function, as given to `from_keras`, and
+`output` the predictions in a graph.
+"""
 
 # pylint: disable=protected-access  Keras does not export a metric's function.
 
@@ -46,11 +50,8 @@ def example_loss(
 ) -> Callable[[Any, Any], Any]:
   """Returns `(y, predictions) -> [batch]` of a Keras loss.
 
-  Args:
-    loss: A Keras loss, its name, or a function.
-    examples: The examples on which it is tried.
-    per_example: Whether it must not compare the rows of a batch.
-    masked: Whether labels are `example_values.Masked`.
+  It is tried on the examples, and may only compare the rows of a batch if it
+  need not be `per_example`. `masked` labels are `example_values.Masked`.
 
   Raises:
     ValueError: See `example_values.by_example`.
@@ -211,13 +212,8 @@ def default_metrics(
   `accuracy` if each label is one of several classes, as mean over the steps of
   a sequence; also for two classes and one output, if the loss is binary
   cross-entropy or the output a sigmoid. `binary_accuracy` for several labels
-  with that loss, `categorical_accuracy` for one-hot labels.
-
-  Args:
-    loss: As given to `from_keras`.
-    y_spec: Spec of the labels.
-    output: The predictions, in a graph.
-    masked: Whether some of their steps are masked.
+  with that loss, `categorical_accuracy` for one-hot labels. Some steps of
+  `masked` labels do not count.
   """
   loss = _losses.get(loss)
   function = getattr(loss, 'fn', loss)
@@ -246,10 +242,6 @@ def predicts_probabilities(
   """Returns whether a Keras model predicts probabilities, not logits.
 
   A cross-entropy says so; otherwise the model's last operation decides.
-
-  Args:
-    loss: As given to `from_keras`.
-    output: The predictions, in a graph.
   """
   loss = _losses.get(loss)
   if getattr(loss, 'fn', loss) in (*_BINARY, *_CATEGORICAL, _SPARSE):
@@ -265,12 +257,7 @@ def labels_of(
 
   These are 0..C-1 if there are C outputs per label, or 0 and 1 for a binary
   cross-entropy. Other labels are skipped if their loss is finite.
-
-  Args:
-    loss: A loss of Keras, its name, or a function.
-    example_loss: The same loss as `(y, predictions) -> [batch]`.
-    y_spec: Spec of y.
-    output_spec: Spec of the predictions.
+  `example_loss` is the same loss as `(y, predictions) -> [batch]`.
   """
   loss = tf.keras.losses.get(loss)
   function = getattr(loss, 'fn', loss)  # An object of Keras has `fn`.

@@ -129,12 +129,7 @@ def _in_any_graph(function, arguments):
 
 
 def _adds(state, examples) -> bool:
-  """Returns whether sums of parts give the result of the whole, unweighted.
-
-  Args:
-    state: The metric.
-    examples: Three rows.
-  """
+  """Returns whether sums over parts of three rows give the result of all."""
   of = lambda weight: state.sums(*examples, tf.constant(weight))
   parts = tf.nest.map_structure(tf.add, of([1.0, 0, 0]), of([0, 1.0, 1.0]))
   return np.allclose(

@@ -2,7 +2,8 @@
 
 A model has one output, or several in a dict or a list. As in Keras, labels,
 losses, loss weights and metrics of several outputs are dicts by the names of
-the outputs, or lists in their order.
+the outputs, or lists in their order. `y_spec` is a spec, or a dict or tuple of
+specs.
 """
 
 import collections
@@ -18,10 +19,6 @@ def names(model: tf.keras.Model, y_spec: Any) -> Optional[list[str]]:
   """Returns the names of the outputs in the order of `tf.nest.flatten`.
 
   None if there is only one.
-
-  Args:
-    model: The Keras model.
-    y_spec: A spec, or a dict or tuple of specs.
   """
   if isinstance(y_spec, Mapping):
     return sorted(y_spec)
@@ -37,10 +34,7 @@ def names(model: tf.keras.Model, y_spec: Any) -> Optional[list[str]]:
 def arranged(model: tf.keras.Model, outputs: Any, y_spec: Any) -> Any:
   """Returns a model's outputs in the form of its labels.
 
-  Args:
-    model: The Keras model.
-    outputs: The outputs: a tensor, or a dict, list or tuple of tensors.
-    y_spec: See `names`.
+  They are a tensor, or a dict, list or tuple of tensors.
 
   Raises:
     ValueError: If they have another form.
@@ -111,15 +105,9 @@ def measures(
 ) -> dict[str, Any]:
   """Returns the fields of a `FunctionalModel` for losses and metrics.
 
-  Args:
-    own: See `names`.
-    loss: For all outputs, see `keras.from_keras`.
-    loss_weights: Likewise.
-    metrics: Likewise.
-    y_specs: Specs of the labels of each output.
-    outputs: The predictions, in a graph.
-    per_example: See `keras.from_keras`.
-    masked: Whether the labels of the one output are `example_values.Masked`.
+  `own` are the `names` of the outputs, `outputs` the predictions in a graph,
+  and `masked` labels of one output `example_values.Masked`; for all else see
+  `keras.from_keras`.
 
   Raises:
     ValueError: See `keras.from_keras`.

@@ -18,9 +18,7 @@ _PLAIN = dict(
 def calls(layers: Iterable[Any]) -> list:
   """Returns (layer, replacement of its `call`) for each plain LSTM.
 
-  Args:
-    layers: Keras layers; other layers than LSTMs with default settings keep
-      their own call.
+  Layers other than LSTMs with default settings keep their own call.
   """
   return [(layer, _call(layer)) for layer in layers if _is_plain(layer)]
 

@@ -49,9 +49,6 @@ def num_directions(model: functional.FunctionalModel) -> int:
   That is the dimension of the gradients of the predictions: with a softmax of m
   classes m - 1, because they sum to 0, otherwise the number of outputs. The
   largest, if a model predicts several things; 1 if nothing is known.
-
-  Args:
-    model: A model of any kind.
   """
   outputs = model.labels if isinstance(model.labels, list) else [model.labels]
   specs = tf.nest.flatten(model.y_spec)

@@ -40,13 +40,7 @@ class LastLayer:
   def predict(
       self, weights: Any, x: Any, seed: tf.Tensor
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (predictions [n, outputs], phi [n, d]), dropout off.
-
-    Args:
-      weights: Weights of the model.
-      x: Features, [n, ...].
-      seed: int64[2].
-    """
+    """Returns (predictions [n, outputs], phi [n, d]) for x, dropout off."""
     body, own = self.parts.split(weights)
     size = self.num_features
     beside = [
@@ -61,9 +55,6 @@ class LastLayer:
 
 def of(model: functional.FunctionalModel) -> LastLayer:
   """Returns the last layer of a model with one label, or numbers, per example.
-
-  Args:
-    model: The model.
 
   Raises:
     ValueError: If it does not end in a dense layer without activation, or its y

@@ -1,7 +1,7 @@
 """Describes the leaves of a model's weights: kernels, biases, norms."""
 
 import collections.abc
-from typing import Sequence
+from typing import Any, Iterator, Sequence
 
 import tensorflow as tf
 
@@ -27,7 +27,7 @@ def describe(
   """
   shapes = [tuple(leaf.shape) for leaf in tf.nest.flatten(model.spec)]
   if model.layers is None:
-    return _infer(shapes, list(_containers(model.spec)))
+    return _infer(shapes, [path[:-1] for path in paths(model.spec)])
   found = [weight.shape for weight in model.layers]
   if found != shapes:
     raise ValueError(
@@ -45,21 +45,19 @@ def table(rows: Sequence[Sequence[str]]) -> str:
   )
 
 
-def _containers(structure, path=()):
-  """Yields the container of each leaf, as the keys that lead to it."""
+def paths(structure: Any, path: tuple = ()) -> Iterator[tuple]:
+  """Yields the keys that lead to each leaf, in the order of `tf.nest`."""
   is_mapping = isinstance(structure, collections.abc.Mapping)
   if not is_mapping and not isinstance(structure, (list, tuple)):
-    yield path[:-1]
+    yield path
     return
-  # The order of `tf.nest`.
   keys = sorted(structure) if is_mapping else range(len(structure))
   for key in keys:
-    yield from _containers(structure[key], (*path, key))
+    yield from paths(structure[key], (*path, key))
 
 
 def _infer(shapes, containers):
-  """Returns descriptions of leaves, inferred from shapes and containers.
-  """
+  """Returns descriptions of leaves, inferred from shapes and containers."""
   kinds = [_KERNELS.get(len(shape), 'unknown') for shape in shapes]
   layers = [f'{kind}_{i}' for i, kind in enumerate(kinds)]
   for kernel, shape in enumerate(shapes):

@@ -17,11 +17,8 @@ from tff_pers.numerics import low_rank
 def outputs(x: tf.Tensor, kernel: Any, recurrent: Any, bias: Any) -> tf.Tensor:
   """Returns the hidden states of a layer, floats [batch, length, units].
 
-  Args:
-    x: Floats [batch, length, n], of known length and n.
-    kernel: Floats [n, 4 units], or another form that `low_rank.matmul` takes.
-    recurrent: See `hidden_states`.
-    bias: Floats [4 units].
+  x is [batch, length, n] of known length and n, the kernel [n, 4 units] or
+  another form that `low_rank.matmul` takes, and the bias [4 units].
   """
   length, width = x.shape[1:]
   # One product for all steps; only the recurrent one must be sequential.

@@ -31,9 +31,6 @@ def count(model: functional.FunctionalModel) -> dict[str, int]:
   weight; a product of two activations belongs to the layer ''. Products of only
   weights are ignored: their cost does not grow with the number of examples.
 
-  Args:
-    model: The model; `layers.describe` describes its weights.
-
   Raises:
     ValueError: If the model has loops (recurrent layers), or unknown shapes.
   """
@@ -73,10 +70,8 @@ class _Walk:
   def visit(self, graph, origins: dict[str, set[int]]):
     """Yields (MACs, position of the weight or None) of each product.
 
-    Args:
-      graph: The graph of a function.
-      origins: Origins of its inputs by name; those of all other tensors are
-        added.
+    The origins of the graph's inputs are given by name; those of all other
+    tensors are added.
     """
     for operation in graph.get_operations():
       own = [origins.get(tensor.name, set()) for tensor in operation.inputs]
@@ -130,12 +125,9 @@ def _matmul(operation) -> int:
 
 def _convolution(operation) -> int:
   kernel = operation.inputs[1].shape
-  return operation.outputs[0].shape.num_elements() * math.prod(kernel[:-1])
-
-
-def _depthwise(operation) -> int:
-  kernel = operation.inputs[1].shape
-  return operation.outputs[0].shape.num_elements() * math.prod(kernel[:2])
+  # A depthwise one takes one channel at a time.
+  window = kernel[:2] if 'Depthwise' in operation.type else kernel[:-1]
+  return operation.outputs[0].shape.num_elements() * math.prod(window)
 
 
 def _einsum(operation) -> int:
@@ -149,5 +141,5 @@ def _einsum(operation) -> int:
 _PRODUCTS: Mapping[str, Any] = {
     'BatchMatMul': _matmul, 'BatchMatMulV2': _matmul, 'BatchMatMulV3': _matmul,
     'Conv2D': _convolution, 'Conv3D': _convolution,
-    'DepthwiseConv2dNative': _depthwise, 'Einsum': _einsum, 'MatMul': _matmul,
+    'DepthwiseConv2dNative': _convolution, 'Einsum': _einsum, 'MatMul': _matmul,
 }

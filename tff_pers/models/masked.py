@@ -22,12 +22,9 @@ def head(
 
   The last axis of each leaf is that of the classes.
 
-  Args:
-    model: The model.
-    flag: The option that needs it, for the message.
-
   Raises:
-    ValueError: If the model has no logit per class.
+    ValueError: If the model has no logit per class; names `flag`, the option
+      that needs it.
   """
   weights = layers.describe(model)
   kernels = [weight for weight in weights if weight.kind == 'dense']
@@ -51,15 +48,9 @@ def owned(
     model: functional.FunctionalModel, positions: Sequence[int],
     data: Mapping[str, Any],
 ) -> tf.Tensor:
-  """Returns 1 for the classes among a client's labels, 0 for the others.
+  """Returns 1 for the classes among a client's labels, else 0: float32[C].
 
-  Args:
-    model: A model with a `head`.
-    positions: Positions of its head.
-    data: Dense client data; padding rows do not count.
-
-  Returns:
-    float32[C].
+  `positions` are those of the `head`; rows of padding do not count.
   """
   num_classes = layers.describe(model)[positions[0]].shape[-1]
   y = data['examples']['y']
@@ -76,9 +67,7 @@ def masked(
 ) -> functional.FunctionalModel:
   """Returns the model with logits 0, not -infinity, for missing classes.
 
-  Args:
-    model: A classifier.
-    classes: float[C], 1 for the classes that a client has.
+  `classes`, float[C], is 1 for the classes that a client has.
   """
   def predict(*arguments):
     logits = model.predict(*arguments)
@@ -90,13 +79,10 @@ def masked(
 def keep_unowned(
     positions: Sequence[int], shares: tf.Tensor, new: Any, old: Any
 ) -> Any:
-  """Returns `new`, with the old rows for the classes that nobody had.
+  """Returns weights `new`, with the old rows for the classes that nobody had.
 
-  Args:
-    positions: Positions of the head.
-    shares: float[C], 0 for the classes that nobody had.
-    new: Weights of the model.
-    old: Likewise.
+  `positions` are those of the `head`, and `shares`, float[C], 0 for these
+  classes.
   """
   leaves = tf.nest.flatten(new)
   for position in positions:

@@ -28,13 +28,7 @@ def initial_models(
   Model 0 of the first attempt is w^0 of the run, as in other methods. Equal
   models would always stay equal. So if a model's weights are not drawn (linear
   models start at 0), all models except model 0 of the first attempt get noise:
-  see `perturb`.
-
-  Args:
-    model: The model.
-    num_models: C, >= 1.
-    seed: int64, the seed of the run.
-    attempt: int32 >= 0; each gives different models.
+  see `perturb`. Each attempt, int32 >= 0, gives different models.
   """
   first = model.initial_weights(seed)
   models = []
@@ -65,11 +59,8 @@ def _distinct(model: functional.FunctionalModel, key):
 def perturb(weights: Any, key: tf.Tensor, scale: float = 1.0) -> Any:
   """Returns weights + scale * uniform(-1, 1) / sqrt(fan_in), except biases.
 
-  Args:
-    weights: A structure of floats. Leaves of rank 0 and 1 count as biases,
-      unless there are no others.
-    key: int64[2].
-    scale: Size of the noise relative to a usual initialization.
+  Leaves of rank 0 and 1 count as biases, unless there are no others. A usual
+  initialization has scale 1.
   """
   leaves = tf.nest.flatten(weights)
   # A model that has only vectors would otherwise get no noise at all.
@@ -163,13 +154,9 @@ def mix_outputs(
     model: functional.FunctionalModel, mix: str, mixing: tf.Tensor,
     outputs: Sequence[Any],
 ) -> Any:
-  """Returns the mixture of members' predictions; see `mixture`.
+  """Returns the mixture of C predictions in the form of `model`'s.
 
-  Args:
-    model: A member.
-    mix: `logits` or `probabilities`.
-    mixing: float[C] >= 0.
-    outputs: C predictions in the form of `model`'s.
+  See `mixture`; `mixing` is float[C] >= 0.
   """
   has_tags = model.example_loss is tags.multilabel_crossentropy
   # Predicted probabilities are mixed directly.

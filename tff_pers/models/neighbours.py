@@ -118,10 +118,7 @@ class Neighbours:
   ) -> tf.Tensor:
     """Returns predictions of the model mixed with those of the neighbours.
 
-    Args:
-      mixing: lambda.
-      predictions: Predictions of the model, [n, outputs].
-      said: See `predict`.
+    `mixing` is lambda, and both predictions are [n, outputs].
     """
     return mixtures.mix_outputs(
         self.layer.model, 'probabilities', tf.stack([1 - mixing, mixing]),
@@ -129,12 +126,8 @@ class Neighbours:
     )
 
   def deployed(self) -> functional.FunctionalModel:
-    """Returns the model over `<mixing, store, weights>`; lambda starts at 0.
-    """
+    """Returns the model over `<mixing, store, weights>`; lambda starts at 0."""
     model = self.layer.model
-
-    def init(seed):
-      return self.without_store(model.init(seed))
 
     def predict(weights, x, training, seed):
       del training  # There is no training.
@@ -143,8 +136,9 @@ class Neighbours:
       return self.mixed(weights['mixing'], predictions, said)
 
     return dataclasses.replace(
-        model, init=init, predict=predict, layers=None, units=None, slim=None,
-        frozen=None, takes_factors=False, penalty=model.penalty_by(
+        model, init=lambda seed: self.without_store(model.init(seed)),
+        predict=predict, layers=None, units=None, slim=None, frozen=None,
+        takes_factors=False, penalty=model.penalty_by(
             lambda weights: model.penalty(weights['weights'])
         ), name=f'{model.name} and neighbours',
         holds=(

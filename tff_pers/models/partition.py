@@ -26,7 +26,6 @@ import tensorflow as tf
 from tff_pers.models import functional
 from tff_pers.models import layers
 from tff_pers.models import moving_statistics
-from tff_pers import tff
 
 _SIDES = ('global', 'private')
 _NORM = ('norm', moving_statistics.KIND)
@@ -89,16 +88,6 @@ class Partition:
   def initial_weights(self, seed: tf.Tensor) -> tuple[Any, Any]:
     """Returns (global part, private part) of the run's w^0."""
     return self.split(self.model.initial_weights(seed))
-
-  @property
-  def global_type(self) -> tff.Type:
-    """TFF type of the global part."""
-    return self.global_model(()).weights_type
-
-  @property
-  def private_type(self) -> tff.Type:
-    """TFF type of the private part."""
-    return self.private_model(()).weights_type
 
   def global_model(self, private_weights: Any) -> functional.FunctionalModel:
     """Returns the model of the global part, with a constant private part."""
@@ -168,9 +157,7 @@ def by_predicate(
 ) -> Partition:
   """Returns the partition whose private weights satisfy `predicate`.
 
-  Args:
-    model: The model; `layers.describe` describes its weights.
-    predicate: E.g. `lambda weight: weight.name.startswith('head/')`.
+  It is e.g. `lambda weight: weight.name.startswith('head/')`.
   """
   return Partition(
       model, tuple(bool(predicate(x)) for x in layers.describe(model))
@@ -216,19 +203,14 @@ def from_scheme(model: functional.FunctionalModel, split: str) -> Partition:
 def last_layers(model: functional.FunctionalModel, count: int) -> Partition:
   """Returns the partition whose private weights are the last layers.
 
-  These are layers with a kernel, or all layers if none has one; a normalization
-  between two of them stays global.
-
-  Args:
-    model: The model.
-    count: Number of layers >= 0; at most all of them.
+  These are `count` layers with a kernel, or all layers if none has one; a
+  normalization between two of them stays global.
 
   Raises:
     ValueError: If the model does not say which layer is last.
   """
   weights = layers.describe(model)
-  named = [w.layer for w in weights if _is_kernel(w)]
-  named = list(dict.fromkeys(named or [w.layer for w in weights]))
+  named = list(dict.fromkeys(_kernels(weights) or [w.layer for w in weights]))
   reason = _unknown(model, weights, 'output_layer')
   if count and len(weights) > 1 and reason is not None:
     raise ValueError(
@@ -248,7 +230,14 @@ def items(split: str) -> list[str]:
 def _choose(model, weights, item: str) -> list[bool]:
   """Returns which weights match one scheme or pattern."""
   if item in SCHEMES:
-    _check_is_described(model, weights, item)
+    # Adaptors are never inferred from shapes: their kind is certain.
+    reason = item != 'adapter' and _unknown(model, weights, item)
+    if reason:
+      raise ValueError(
+          f'`split` must be a pattern of names, because {model.name} does not'
+          f' say {reason}, found {item!r}. Tip: describe all weights in'
+          ' FunctionalModel.layers.'
+      )
     fits = SCHEMES[item](weights)
   else:
     fits = [fnmatch.fnmatchcase(weight.name, item) for weight in weights]
@@ -264,19 +253,6 @@ def _choose(model, weights, item: str) -> list[bool]:
       f' a weight of {model.name} ({", ".join(names[:_NAMES_SHOWN])}{more}),'
       f' found {item!r}, which matches none.{tip}'
   )
-
-
-def _check_is_described(model, weights, scheme: str) -> None:
-  """Raises a ValueError if a scheme would have to guess."""
-  if scheme == 'adapter':
-    return  # Adaptors are never inferred from shapes: their kind is certain.
-  reason = _unknown(model, weights, scheme)
-  if reason is not None:
-    raise ValueError(
-        f'`split` must be a pattern of names, because {model.name} does not say'
-        f' {reason}, found {scheme!r}. Tip: describe all weights in'
-        ' FunctionalModel.layers.'
-    )
 
 
 def _unknown(model, weights, scheme: str) -> Optional[str]:
@@ -304,8 +280,13 @@ def _is_kernel(weight: functional.LayerWeight) -> bool:
   return weight.kind in ('dense', 'conv') or weight.name.endswith('kernel')
 
 
+def _kernels(weights: Sequence[functional.LayerWeight]) -> list[str]:
+  """Returns the layer of each kernel, in order."""
+  return [weight.layer for weight in weights if _is_kernel(weight)]
+
+
 def _input_layer(weights: Sequence[functional.LayerWeight]) -> list[bool]:
-  kernels = [weight.layer for weight in weights if _is_kernel(weight)]
+  kernels = _kernels(weights)
   block, current = set(kernels[:1]), None
   for weight in weights:
     if _is_kernel(weight):
@@ -318,8 +299,8 @@ def _input_layer(weights: Sequence[functional.LayerWeight]) -> list[bool]:
 
 
 def _output_layer(weights: Sequence[functional.LayerWeight]) -> list[bool]:
-  kernels = [weight.layer for weight in weights if _is_kernel(weight)]
-  return [weight.layer in kernels[-1:] for weight in weights]
+  last = _kernels(weights)[-1:]
+  return [weight.layer in last for weight in weights]
 
 
 def _of_kind(*kinds: str):

@@ -23,38 +23,32 @@ def layers(
 ) -> list[zl.MakeLayer]:
   """Returns the layers of a network from tokens to logits of the next token.
 
-  x is int[batch, length], the output [batch, length, num_tokens].
-
-  Args:
-    num_tokens: Number of tokens, including special ones.
-    length: Length of a sequence.
-    embedding: Dimension of the embedding.
-    lstm_units: Units of each LSTM layer.
-    projection: Units of a linear layer before the last one; None: no such
-      layer.
+  x is int[batch, length], the output [batch, length, num_tokens]. If there is a
+  `projection`, a linear layer of so many units precedes the last one.
   """
   # Dense layers treat each position as an example.
   tail = [zl.dense(projection)] if projection else []
   return [
-      embed('embedding', num_tokens, embedding),
+      embed(num_tokens, embedding),
       *(lstm(f'lstm_{i}', units) for i, units in enumerate(lstm_units)),
       zl.reshape(lstm_units[-1]), *tail, zl.dense(num_tokens),
       zl.reshape(length, num_tokens),
   ]
 
 
-def embed(name: str, num_tokens: int, dimension: int) -> zl.MakeLayer:
+def embed(num_tokens: int, dimension: int) -> zl.MakeLayer:
   """int[batch, length] -> [batch, length, dimension], rows of a table."""
   table = (num_tokens, dimension)
 
-  def apply(weights, x, training, seed):
-    del training, seed  # Unused.
+  def apply(weights, x, *_):
     return tf.gather(weights[0], x)
 
   return lambda shape: zl.Layer(
       (table,), (*shape, dimension), apply,
       described=(
-          functional.LayerWeight(f'{name}/table', name, 'embedding', table),
+          functional.LayerWeight(
+              'embedding/table', 'embedding', 'embedding', table
+          ),
       ),
   )
 
@@ -66,8 +60,7 @@ def lstm(name: str, units: int) -> zl.MakeLayer:
   one bias, gates in the order input, forget, cell, output.
   """
 
-  def apply(weights, x, training, seed):
-    del training, seed  # Unused.
+  def apply(weights, x, *_):
     return lstm_steps.outputs(x, *weights)
 
   def make(shape):

@@ -40,13 +40,8 @@ def layers(
 
   For x of shape [height, width, channels]: a 3 x 3 convolution of stride 1
   (no pooling follows), four stages of basic blocks with strides 1, 2, 2, 2, and
-  the mean over all pixels. Convolutions have no biases.
-
-  Args:
-    name: One of `BLOCKS`.
-    scaled: From the number of channels of a layer in the whole model to that in
-      this one.
-    norm: `(name) -> layer`, the normalization.
+  the mean over all pixels. Convolutions have no biases. `scaled` gives the
+  number of channels of a layer from that in the whole model.
   """
   channels = [scaled(count) for count in CHANNELS]
   made = [
@@ -58,7 +53,7 @@ def layers(
       stride = 2 if stage and not block else 1
       block_name = f'stage{stage + 1}/block{block}'
       made.append(_block(block_name, channels[stage], stride, norm))
-  return [*made, _mean_over_pixels()]
+  return [*made, _mean_over_pixels]
 
 
 def full_rank(
@@ -68,10 +63,6 @@ def full_rank(
 
   The stem; for ResNet-18 the first block of stage 1, for ResNet-34 stages 1 and
   2; all shortcuts; the classifier.
-
-  Args:
-    name: One of `BLOCKS`.
-    described: Descriptions of the weights of the model.
   """
   kernels = [w.layer for w in described if w.kind in ('conv', 'dense')]
   return tuple(
@@ -128,8 +119,7 @@ def convolution(
   sides = [size // 2, size // 2]
   padding = [[0, 0], sides, sides, [0, 0]]
 
-  def apply(weights, x, training, seed):
-    del training, seed  # Unused.
+  def apply(weights, x, *_):
     return low_rank.conv2d(x, weights[0], stride, padding)
 
   def make(shape):
@@ -162,8 +152,7 @@ def group_norm(name: str) -> zl.MakeLayer:
         if g == 1 or channels % g == 0 and height * width * channels > g
     )
 
-    def apply(weights, x, training, seed):
-      del training, seed  # Unused.
+    def apply(weights, x, *_):
       scale, offset = weights
       grouped = tf.reshape(
           x, [-1, height * width, groups, channels // groups]
@@ -185,10 +174,5 @@ def group_norm(name: str) -> zl.MakeLayer:
   return make
 
 
-def _mean_over_pixels() -> zl.MakeLayer:
-
-  def apply(weights, x, training, seed):
-    del weights, training, seed  # Unused.
-    return tf.reduce_mean(x, axis=[1, 2])
-
-  return lambda shape: zl.Layer((), shape[-1:], apply)
+def _mean_over_pixels(shape) -> zl.Layer:
+  return zl.fixed(lambda x: tf.reduce_mean(x, axis=[1, 2]), shape[-1:])

@@ -48,16 +48,10 @@ def build(
     name: str, x_spec: tf.TensorSpec, num_tokens: int, dtype: tf.DType,
     l2: float,
 ) -> functional.FunctionalModel:
-  """Returns the model `name`.
+  """Returns the model `name`, see `zoo.build`.
 
-  y is int32[batch, length], the token that follows each of x.
-
-  Args:
-    name: One of `MODELS`.
-    x_spec: Spec of the tokens, int32[None, length].
-    num_tokens: Number of tokens, including special ones; see `tokens`.
-    dtype: Dtype of the weights.
-    l2: See `zoo.build`.
+  x is int32[batch, length] tokens, of which there are `num_tokens`, including
+  special ones (`tokens`); y is the token that follows each of x.
 
   Raises:
     ValueError: If x is not a sequence of tokens, or there are too few tokens.

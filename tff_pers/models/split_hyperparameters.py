@@ -46,7 +46,8 @@ class SplitHyperparameters(hp.Aggregation, hp.LocalTraining, hp.NewClients):
       ValueError: If `split` does not fit the model, see
         `partition.from_scheme`; if `adaptor_rank` is given without adaptors.
     """
-    if 'adapter' in partition.items(self.split) and not _has_adapters(model):
+    adapts = any(w.kind == 'adaptor' for w in layers.describe(model))
+    if 'adapter' in partition.items(self.split) and not adapts:
       rank = self.adaptor_rank or None
       # A single adaptor needs no router: its weight in the mixture is 1.
       model = adaptors.floral(model, 1, rank=rank).mixed([1.0])
@@ -60,7 +61,3 @@ class SplitHyperparameters(hp.Aggregation, hp.LocalTraining, hp.NewClients):
   def describe(self, task: Any) -> str:
     """Returns the split: every weight, its side, and the counts."""
     return self.partition(task.model).summary()
-
-
-def _has_adapters(model: functional.FunctionalModel) -> bool:
-  return any(weight.kind == 'adaptor' for weight in layers.describe(model))

@@ -113,12 +113,7 @@ class Submodels:
     """Returns the sub-model of a given width."""
     if width == 1:
       return self.base
-    assert self.base.slim is not None
-    # Metrics may have been added to the model after it was built.
-    return dataclasses.replace(
-        self.base.slim(width, self.rounding), metrics=self.base.metrics,
-        weights_of=self.base.weights_of, states=self.base.states,
-    )
+    return functional.of_width(self.base, width, self.rounding)
 
   @functools.cached_property
   def shares(self) -> list[float]:
@@ -136,18 +131,17 @@ class Submodels:
   @functools.cached_property
   def within(self) -> tuple[functional.FunctionalModel, ...]:
     """The sub-models of first units, as models over the whole weights."""
-    return tuple(map(self._within, range(len(self.widths))))
 
-  def _within(self, k):
-    tier, kept = self.tiers[k], self.static(k)
-    extracted = lambda weights: extract(self.base, weights, kept)
-    return dataclasses.replace(
-        self.base, takes_factors=False,
-        penalty=self.base.penalty_by(
-            lambda weights: tier.penalty(extracted(weights))
-        ),
-        predict=lambda weights, *rest: tier.predict(extracted(weights), *rest),
-    )
+    def over_whole(k):
+      tier, kept = self.tiers[k], self.static(k)
+      own = lambda weights: extract(self.base, weights, kept)
+      return dataclasses.replace(
+          self.base, takes_factors=False,
+          penalty=self.base.penalty_by(lambda whole: tier.penalty(own(whole))),
+          predict=lambda whole, *rest: tier.predict(own(whole), *rest),
+      )
+
+    return tuple(map(over_whole, range(len(self.widths))))
 
   def num_kept(self, tier: int) -> dict[str, int]:
     """Returns the number of units that a tier keeps of every group."""
@@ -167,9 +161,7 @@ class Submodels:
   def rolling(self, tier: int, offset: tf.Tensor) -> Kept:
     """Returns the units from `offset` on, wrapping around after the last.
 
-    Args:
-      tier: Number of the tier.
-      offset: int32 scalar t >= 0, the same for all groups.
+    The offset is an int32 scalar t >= 0, the same for all groups.
     """
     return {
         group: tf.sort((offset + tf.range(q)) % self.groups[group])
@@ -177,12 +169,7 @@ class Submodels:
     }
 
   def random(self, tier: int, key: tf.Tensor) -> Kept:
-    """Returns units drawn uniformly without replacement.
-
-    Args:
-      tier: Number of the tier.
-      key: int64[2].
-    """
+    """Returns units drawn uniformly without replacement by a key, int64[2]."""
     kept = {}
     for number, (group, q) in enumerate(self.num_kept(tier).items()):
       draws = tf.random.stateless_uniform(
@@ -194,14 +181,7 @@ class Submodels:
   def window(
       self, kind: str, tier: int, *, offset: tf.Tensor, key: tf.Tensor
   ) -> Kept:
-    """Returns the units that a window keeps.
-
-    Args:
-      kind: One of `WINDOWS`.
-      tier: Number of the tier.
-      offset: See `rolling`.
-      key: See `random`.
-    """
+    """Returns the units that one of `WINDOWS` keeps."""
     if kind == 'static':
       return self.static(tier)
     if kind == 'rolling':
@@ -215,9 +195,7 @@ class Submodels:
   def first_units(self, weights: Any, tier: tf.Tensor) -> Any:
     """Returns the weights of a tier's first units, with a type for all tiers.
 
-    Args:
-      weights: Weights of the whole model.
-      tier: int32 scalar, a tensor.
+    The tier is an int32 scalar, a tensor.
     """
     return self.switch(
         tier, lambda k: extract(self.base, weights, self.static(k))
@@ -244,8 +222,7 @@ class Submodels:
     )
 
   def _at(self, weights, compute: Callable[[Any, Any], Any]):
-    """Returns `compute(model, weights)` with the model of these weights.
-    """
+    """Returns `compute(model, weights)` with the model of these weights."""
     leaves = tf.nest.flatten(weights)
     # A tier with fewer units has no more in any group: the sum identifies it.
     totals = [sum(self.num_kept(k).values()) for k in range(len(self.widths))]
@@ -285,17 +262,16 @@ class Submodels:
 def extract(model: functional.FunctionalModel, weights: Any, kept: Kept) -> Any:
   """Returns the weights of the sub-model of `model` that keeps these units."""
   return _by_axis(
-      model, weights,
-      lambda leaf, axis, units: _gather(leaf, axis, units, kept),
+      model, weights, kept,
+      lambda leaf, axis, units, own: tf.gather(
+          leaf, _entries(units, own), axis=axis
+      ),
   )
 
 
 def expand(model: functional.FunctionalModel, weights: Any, kept: Kept) -> Any:
   """Returns weights of a sub-model in their places; zeros elsewhere."""
-  return _by_axis(
-      model, weights,
-      lambda leaf, axis, units: _scatter(leaf, axis, units, kept),
-  )
+  return _by_axis(model, weights, kept, _scattered)
 
 
 def mask(model: functional.FunctionalModel, kept: Kept) -> Any:
@@ -303,9 +279,7 @@ def mask(model: functional.FunctionalModel, kept: Kept) -> Any:
   ones = tf.nest.map_structure(
       lambda spec: tf.ones(spec.shape, spec.dtype), model.spec
   )
-  return _by_axis(
-      model, ones, lambda leaf, axis, units: _masked(leaf, axis, units, kept)
-  )
+  return _by_axis(model, ones, kept, _masked)
 
 
 def replace(
@@ -318,13 +292,16 @@ def replace(
   )
 
 
-def _by_axis(model, weights, change: Callable[[Any, int, Any], Any]):
-  """Changes all leaves along the axes whose units are cut."""
+def _by_axis(model, weights, kept: Kept, change: Callable[..., Any]):
+  """Changes all leaves along the axes of which not all units are kept.
+
+  `change` is `(leaf, axis, units of the axis, kept ones of these) -> leaf`.
+  """
   changed = []
   for leaf, axes in zip(tf.nest.flatten(weights), model.units):
     for axis, units in enumerate(axes):
-      if units is not None:
-        leaf = change(leaf, axis, units)
+      if units is not None and kept[units.group].shape[0] < units.size:
+        leaf = change(leaf, axis, units, kept[units.group])
     changed.append(leaf)
   return tf.nest.pack_sequence_as(model.spec, changed)
 
@@ -339,12 +316,9 @@ def scaled(
 ) -> functional.FunctionalModel:
   """Returns the model with HeteroFL's scaler, which acts only in training.
 
-  The outputs of hidden kernels and biases are divided by `rate`, before any
-  normalization, so that narrow and wide layers have outputs of the same size.
-
-  Args:
-    model: A model that knows its `units`.
-    rate: Its width, relative to the largest that takes part.
+  The outputs of hidden kernels and biases are divided by `rate`, the width of
+  the model relative to the largest that takes part, before any normalization,
+  so that narrow and wide layers have outputs of the same size.
   """
   if rate == 1:
     return model
@@ -368,19 +342,8 @@ def scaled(
   return dataclasses.replace(model, predict=predict, takes_factors=False)
 
 
-def _gather(leaf, axis: int, units: functional.Units, kept: Kept):
-  """Keeps the entries of an axis that belong to kept units."""
-  own = kept[units.group]
-  if own.shape[0] == units.size:
-    return leaf  # All units are kept.
-  return tf.gather(leaf, _entries(units, own), axis=axis)
-
-
-def _scatter(leaf, axis: int, units: functional.Units, kept: Kept):
+def _scattered(leaf, axis: int, units: functional.Units, own):
   """Puts the entries of an axis in their places, with zeros between them."""
-  own = kept[units.group]
-  if own.shape[0] == units.size:
-    return leaf
   num_entries = units.positions * own.shape[0]
   # For each entry of the whole axis its position, or that of a row of zeros.
   places = tf.tensor_scatter_nd_update(
@@ -391,11 +354,8 @@ def _scatter(leaf, axis: int, units: functional.Units, kept: Kept):
   return tf.gather(tf.pad(leaf, padding), places, axis=axis)
 
 
-def _masked(leaf, axis: int, units: functional.Units, kept: Kept):
+def _masked(leaf, axis: int, units: functional.Units, own):
   """Multiplies an axis by 1 where units are kept, by 0 elsewhere."""
-  own = kept[units.group]
-  if own.shape[0] == units.size:
-    return leaf
   is_kept = tf.scatter_nd(
       own[:, None], tf.ones(own.shape, leaf.dtype), [units.size]
   )

@@ -7,8 +7,7 @@ import tensorflow as tf
 
 
 def multilabel_crossentropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """Cross-entropy per example, mean over labels: y in {0, 1}, both [batch, C].
-  """
+  """Cross-entropy per example, float[batch]: the mean over its labels."""
   return tf.reduce_mean(
       tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(y, logits.dtype), logits),
       axis=1,
@@ -19,10 +18,6 @@ def recall_at_5(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """Share of an example's labels among its 5 largest logits: float32[batch].
 
   It is 0 without labels. Weighted by `num_labels` it is TFF's recall of tags.
-
-  Args:
-    y: Values in {0, 1}, [batch, C].
-    logits: [batch, C].
   """
   _, guesses = tf.math.top_k(logits, min(5, logits.shape[-1]))
   hits = tf.reduce_sum(tf.gather(y, guesses, axis=1, batch_dims=1), axis=1)

@@ -15,13 +15,7 @@ def in_units(
 
   Its loss is that of `model` on scaled targets, (y - mean) / scale, so that
   step sizes and initial weights work whatever the units of y are. Its weights
-  are those of `model`.
-
-  Args:
-    model: A regression model.
-    mean: Mean of the targets.
-    scale: Standard deviation of the targets.
-    x_scale: Divides x before `model` sees it.
+  are those of `model`, which sees x / x_scale.
   """
   slim = model.slim
 

@@ -65,12 +65,10 @@ class TieredModel:
     return min((t.ranks for t in self.tiers if t.ranks), key=_total, default={})
 
   def decompose(self, weights: Any, key: tf.Tensor) -> tuple:
-    """Returns the factors of the weights, one decomposition per kernel.
+    """Returns the factors of the base weights, one decomposition per kernel.
 
-    Args:
-      weights: Weights of the base model.
-      key: int64[2], draws the directions that a kernel does not have, see
-        `factorization.revive`.
+    The key, int64[2], draws the directions that a kernel does not have, see
+    `factorization.revive`.
     """
     return tuple(
         factorization.revive(
@@ -82,12 +80,7 @@ class TieredModel:
     )
 
   def cut(self, whole: Any, tier: int) -> tuple:
-    """Returns the weights of a tier's model.
-
-    Args:
-      whole: `<factors, weights, ...>` of the server.
-      tier: Number of the tier.
-    """
+    """Returns the weights of a tier's model from `<factors, weights, ...>`."""
     ranks = self.tiers[tier].ranks
     factors = self._by_leaf(whole['factors'])
     return tuple(
@@ -113,12 +106,7 @@ class TieredModel:
     )
 
   def switch(self, tier: tf.Tensor, of_tier: Callable[[int], Any]) -> Any:
-    """Returns `of_tier(tier)`, in which shapes are known, see `tiers.switch`.
-
-    Args:
-      tier: int32 scalar, a tensor.
-      of_tier: `(tier: int) -> structure`, the same for every tier up to shapes.
-    """
+    """Returns `of_tier(tier)`, see `tiers.switch`."""
     return tiers_lib.switch(self.ratios, tier, of_tier)
 
   @functools.cached_property
@@ -149,11 +137,9 @@ class TieredModel:
     """Returns the share of the energy within r_min, a float scalar.
 
     This is the mean over the factorised kernels of the sum of the r_min largest
-    squared singular values over the sum of all. It needs no decomposition: a
-    singular value is the norm of a column of v times that of a row of u.
-
-    Args:
-      whole: `<factors, weights, ...>` of the server.
+    squared singular values over the sum of all, for `<factors, weights, ...>`
+    of the server. It needs no decomposition: a singular value is the norm of a
+    column of v times that of a row of u.
     """
     factors = self._by_leaf(whole['factors'])
     leaves = tf.nest.flatten(whole['weights'])

@@ -3,6 +3,9 @@
 Tokens are numbered as in TFF's Shakespeare and Stack Overflow: 0 is padding,
 followed by the V words (or characters) of the vocabulary, the out-of-vocabulary
 word, and the marks of the beginning and the end of a text. Padding comes last.
+
+Labels y are int[batch, length], logits [batch, length, number of tokens], and
+`vocabulary` is V. Results are [batch].
 """
 
 import tensorflow as tf
@@ -28,48 +31,28 @@ def end(vocabulary: int) -> int:
 
 
 def num_real(y: tf.Tensor) -> tf.Tensor:
-  """Returns the number of tokens per example without padding, float32[batch].
-
-  Args:
-    y: int[batch, length].
-  """
+  """Returns the number of tokens per example without padding, float32."""
   return _count(_is_real(y))
 
 
 def num_proper(y: tf.Tensor, vocabulary: int) -> tf.Tensor:
-  """Returns the number of tokens per example that are in the vocabulary.
-
-  Args:
-    y: int[batch, length].
-    vocabulary: Its size V, tokens 1 to V.
-
-  Returns:
-    float32[batch].
-  """
+  """Returns the number of tokens per example in the vocabulary, float32."""
   return _count(_is_proper(y, vocabulary))
 
 
 def crossentropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """Returns the mean cross-entropy over an example's tokens, [batch].
+  """Returns the mean cross-entropy over an example's tokens.
 
   Padding is skipped; the mean is 0 without any other token.
-
-  Args:
-    y: int[batch, length].
-    logits: [batch, length, number of tokens].
   """
   losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits)
   return _mean(losses, _is_real(y))
 
 
 def accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-  """Returns the share of an example's tokens guessed right, float32[batch].
+  """Returns the share of an example's tokens guessed right, float32.
 
   Padding is skipped; the end mark counts, as in TFF's Shakespeare.
-
-  Args:
-    y: int[batch, length].
-    logits: [batch, length, number of tokens].
   """
   return _mean(_is_hit(y, logits), _is_real(y))
 
@@ -77,15 +60,10 @@ def accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 def proper_accuracy(
     y: tf.Tensor, logits: tf.Tensor, vocabulary: int
 ) -> tf.Tensor:
-  """Returns `accuracy` over tokens in the vocabulary, float32[batch].
+  """Returns `accuracy` over tokens in the vocabulary, float32.
 
   The guess may be any token. (papers/partial_personalization.md 5.2: top-1
   accuracy over proper words, without special tokens.)
-
-  Args:
-    y: int[batch, length].
-    logits: [batch, length, number of tokens].
-    vocabulary: Its size V.
   """
   return _mean(_is_hit(y, logits), _is_proper(y, vocabulary))
 

@@ -55,10 +55,6 @@ def network(sizes: Sizes, num_tokens: int) -> zl.MakeLayer:
 
   int[batch, length] -> [batch, length, num_tokens]. Position t depends only on
   tokens 0 to t.
-
-  Args:
-    sizes: See `Sizes`.
-    num_tokens: Number of tokens, including special ones.
   """
 
   def make(shape):
@@ -75,8 +71,7 @@ def network(sizes: Sizes, num_tokens: int) -> zl.MakeLayer:
         functional.LayerWeight('output/bias', 'output', 'bias', (num_tokens,)),
     )
 
-    def apply(weights, x, training, seed):
-      del training, seed  # No dropout.
+    def apply(weights, x, *_):
       table, positions, *blocks, bias = weights
       embedded = math.sqrt(sizes.width) * tf.gather(table, x)
       # Rows are positions: one product with a matrix is several times as fast

@@ -84,7 +84,12 @@ def build(
           f' {width}.'
       )
     return sequences.build(name, x_spec, num_classes, dtype, l2)
-  _check_numbers(name, x_spec)
+  if x_spec.dtype.is_integer:
+    raise ValueError(
+        f'`x` must be numbers, not tokens, for {name}, found'
+        f' {x_spec.dtype.name} of shape {x_spec.shape}. Tip: models of tokens'
+        f' are {", ".join(sequences.MODELS)}.'
+    )
   make_layers, initial_weight = _MODELS[name]
   one_logit = name == 'logistic_regression' and num_classes == 2
   num_outputs = 1 if one_logit else num_classes or num_targets
@@ -106,9 +111,13 @@ def build(
     )
 
   functions = zl.functions(layers, initial_weight, dtype, l2)
+  is_resnet = name in resnet.BLOCKS
   return functional.FunctionalModel(
       **functions, x_spec=x_spec, name=name, takes_factors=True,
-      full_rank=_full_rank(name, functions['layers']), slim=slim,
+      full_rank=(
+          resnet.full_rank(name, functions['layers']) if is_resnet else ()
+      ),
+      slim=slim,
       units=zl.renamed(axes, outputs, None),
       **_loss_and_metrics(name, num_classes, one_logit, num_targets, dtype),
   )
@@ -169,15 +178,6 @@ def _check_num_classes(name: str, num_classes: int) -> None:
     )
 
 
-def _check_numbers(name: str, x_spec: tf.TensorSpec) -> None:
-  if x_spec.dtype.is_integer:
-    raise ValueError(
-        f'`x` must be numbers, not tokens, for {name}, found'
-        f' {x_spec.dtype.name} of shape {x_spec.shape}. Tip: models of tokens'
-        f' are {", ".join(sequences.MODELS)}.'
-    )
-
-
 def _check_images(name: str, x_spec: tf.TensorSpec, minimum: int) -> None:
   shape = x_spec.shape[1:]
   is_image = shape.rank in (2, 3) and shape.is_fully_defined()
@@ -187,10 +187,6 @@ def _check_images(name: str, x_spec: tf.TensorSpec, minimum: int) -> None:
         f' channels] with at least {minimum} x {minimum} pixels for {name},'
         f' found shape {shape}. Tip: mlp takes any shape.'
     )
-
-
-def _full_rank(name: str, described) -> tuple[str, ...]:
-  return resnet.full_rank(name, described) if name in resnet.BLOCKS else ()
 
 
 # Functions that build layers from the spec of x and from `scaled`, which gives

@@ -136,9 +136,7 @@ def units(
 ) -> tuple[tuple[Axes, ...], Optional[functional.Units]]:
   """Returns (units of the axes of all weights, units of the output).
 
-  Args:
-    layers: The layers.
-    incoming: Units of the last axis of x; None: features, never cut.
+  `incoming` are the units of the last axis of x; None: features, never cut.
   """
   found: list[tuple] = []
   number = 0
@@ -167,14 +165,21 @@ def renamed(axes: Sequence[Axes], old: Any, new: Any) -> tuple[Axes, ...]:
 def dropout(x: tf.Tensor, rate: float, seed: tf.Tensor) -> tf.Tensor:
   """Returns x with entries set to 0 at `rate`, others times 1 / (1 - rate).
 
-  Args:
-    x: Floats of any shape.
-    rate: Probability in [0, 1).
-    seed: int64[2]; the same seed and shape give the same mask.
+  The same seed, int64[2], and shape give the same mask.
   """
   keep = tf.random.stateless_uniform(tf.shape(x), seed) >= rate
   scale = tf.constant(1 / (1 - rate), x.dtype)
   return tf.where(keep, x * scale, tf.zeros_like(x))
+
+
+def fixed(
+    function: Callable[[tf.Tensor], tf.Tensor], output_shape: tuple[int, ...],
+    **fields: Any,
+) -> Layer:
+  """Returns a layer without weights, the same in training, of `function(x)`."""
+  return Layer(
+      (), output_shape, lambda weights, x, *_: function(x), **fields
+  )
 
 
 def dense(
@@ -182,8 +187,7 @@ def dense(
 ) -> MakeLayer:
   """[batch, n] -> [batch, units]."""
 
-  def apply(weights, x, training, seed):
-    del training, seed  # Unused.
+  def apply(weights, x, *_):
     kernel, bias = weights
     return activation(low_rank.matmul(x, kernel) + bias)
 
@@ -196,8 +200,7 @@ def conv(size: int, filters: int, padding: str = 'VALID') -> MakeLayer:
   """Convolution and ReLU; without padding each side shrinks by size - 1."""
   lost = size - 1 if padding == 'VALID' else 0
 
-  def apply(weights, x, training, seed):
-    del training, seed  # Unused.
+  def apply(weights, x, *_):
     kernel, bias = weights
     return tf.nn.relu(low_rank.conv2d(x, kernel, 1, padding) + bias)
 
@@ -220,8 +223,7 @@ def batch_normalization(name: str) -> MakeLayer:
   statistics would lag behind in the few steps of a round.
   """
 
-  def apply(weights, x, training, seed):
-    del seed  # Unused.
+  def apply(weights, x, training, _):
     scale, offset, mean, variance = weights
     return batch_norm.normalize(
         x, mean, variance, scale, offset, training=training, momentum=0.9,
@@ -248,31 +250,21 @@ def batch_normalization(name: str) -> MakeLayer:
 
 def relu() -> MakeLayer:
   """max(x, 0)."""
-
-  def apply(weights, x, training, seed):
-    del weights, training, seed  # Unused.
-    return tf.nn.relu(x)
-
-  return lambda shape: Layer((), shape, apply)
+  return lambda shape: fixed(tf.nn.relu, shape)
 
 
 def max_pool(size: int = 2) -> MakeLayer:
   """Maxima over size x size windows; incomplete windows are dropped."""
-
-  def apply(weights, x, training, seed):
-    del weights, training, seed  # Unused.
-    return tf.nn.max_pool2d(x, size, size, 'VALID')
-
-  return lambda shape: Layer(
-      (), (shape[0] // size, shape[1] // size, shape[2]), apply
+  return lambda shape: fixed(
+      lambda x: tf.nn.max_pool2d(x, size, size, 'VALID'),
+      (shape[0] // size, shape[1] // size, shape[2]),
   )
 
 
 def dropout_layer(rate: float) -> MakeLayer:
   """Sets a share `rate` of the entries to 0 in training; see `dropout`."""
 
-  def apply(weights, x, training, seed):
-    del weights  # Unused.
+  def apply(_, x, training, seed):
     return dropout(x, rate, seed) if training else x
 
   return lambda shape: Layer((), shape, apply)
@@ -286,10 +278,6 @@ def flatten() -> MakeLayer:
 def reshape(*output_shape: int) -> MakeLayer:
   """Reshapes every example to this shape."""
 
-  def apply(weights, x, training, seed):
-    del weights, training, seed  # Unused.
-    return tf.reshape(x, [-1, *output_shape])
-
   def make(shape):
     def flat_units(incoming):
       if incoming is None:
@@ -299,7 +287,10 @@ def reshape(*output_shape: int) -> MakeLayer:
           positions=incoming.positions * math.prod(shape[:-1])
       )
 
-    return Layer((), output_shape, apply, units=flat_units)
+    return fixed(
+        lambda x: tf.reshape(x, [-1, *output_shape]), output_shape,
+        units=flat_units,
+    )
 
   return make
 

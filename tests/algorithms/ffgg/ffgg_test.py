@@ -204,9 +204,11 @@ def test_only_global_weights_travel(name, is_stateful):
   message = process.parts.dispatch.type_signature.result.member
   update = process.parts.work.type_signature.result.member['update']
   assert tff.structure.name_list(message) == ['seed', 'round', 'weights']
-  assert message['weights'] == update['weights'] == parts.global_type
+  theta_type = parts.global_model(()).weights_type
+  assert message['weights'] == update['weights'] == theta_type
   assert tff.structure.name_list(update) == ['weights']
-  kept = parts.private_type if is_stateful else tff.to_type(())
+  own_type = parts.private_model(()).weights_type
+  kept = own_type if is_stateful else tff.to_type(())
   assert process.client_state_type == kept
 
 

@@ -14,12 +14,7 @@ DATA_SET = published.DataSet(
         'image': records.Field(np.int64, (32, 32, 3)),
         'label': records.Field(np.int64),
     },
-    'cifar100.sqlite',
-    splits={published.TRAIN: 'train', published.TEST: 'test'},
-    hdf5={
-        published.TRAIN: 'fed_cifar100_train.h5',
-        published.TEST: 'fed_cifar100_test.h5',
-    },
+    'cifar100.sqlite', 'fed_cifar100_{}.h5',
 )
 
 

@@ -57,12 +57,9 @@ def with_enough(
 
 
 def sample(names: Sequence[str], num_clients: int, seed: int) -> list[str]:
-  """Returns the names of the clients that the partition `by_client` takes.
+  """Returns the clients that the partition `by_client` takes of sorted names.
 
-  Args:
-    names: Names of all clients, sorted.
-    num_clients: Number of clients, 0 for all.
-    seed: The data seed.
+  `num_clients` 0 takes all.
 
   Raises:
     errors.DataError: If there are fewer.
@@ -78,10 +75,10 @@ def on_request(
     parts: published.Parts, names: Sequence[str], convert: Convert
 ) -> Clients:
   """Returns the clients `names`, whose records become (x, y) when read."""
-  return Clients(
-      _lazy(parts[published.TRAIN], names, convert),
-      _lazy(parts[published.TEST], names, convert), names,
+  train, test = (
+      _lazy(parts[part], names, convert) for part in published.PARTS
   )
+  return Clients(train, test, names)
 
 
 def _lazy(

@@ -75,15 +75,10 @@ def fetch(url: str, folder: str) -> str:
 
 
 def unpack(packed: str, target: str, tip: str = 'download it again.') -> None:
-  """Decompresses an .lzma file unless `target` exists.
+  """Decompresses an .lzma file unless `target`, in the same folder, exists.
 
   A truncated file leaves no `target`. If several processes need it, one
   decompresses it; the others wait and use its file.
-
-  Args:
-    packed: The file.
-    target: The decompressed file, in the same folder.
-    tip: What to do if the file is damaged.
 
   Raises:
     errors.DataError: If the file is damaged, or cannot be decompressed there.

@@ -18,11 +18,9 @@ _FIELDS = {
 def data_set(digits_only: bool) -> published.DataSet:
   """Returns how it is published: only digits, or with letters."""
   kind, infix = ('digits_only', '_digitsonly') if digits_only else ('all', '')
-  parts = (published.TRAIN, published.TEST)
   return published.DataSet(
-      'emnist', _FIELDS, 'emnist_all.sqlite',
-      splits={part: f'{kind}_{part}' for part in parts},
-      hdf5={part: f'fed_emnist{infix}_{part}.h5' for part in parts},
+      'emnist', _FIELDS, 'emnist_all.sqlite', f'fed_emnist{infix}_{{}}.h5',
+      split=f'{kind}_{{}}',
       # LEAF's files hold all characters.
       leaf=None if digits_only else {'pixels': 'x', 'label': 'y'},
   )

@@ -16,10 +16,8 @@ _ROOT = 'examples'
 def read(path: str, fields: Mapping[str, records.Field]) -> records.Records:
   """Returns the records of a file such as `fed_emnist_train.h5`.
 
-  Args:
-    path: The file, which stays open as long as the records exist; arrays are
-      read client by client.
-    fields: The fields of a record.
+  The file stays open as long as the records exist; arrays are read client by
+  client.
 
   Raises:
     errors.DataError: If the file is unreadable or in another form.

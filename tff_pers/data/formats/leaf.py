@@ -23,10 +23,8 @@ def read(
 ) -> records.Records:
   """Returns the records of all .json files of a folder, e.g. data/train.
 
-  Args:
-    folder: The folder; its files are held in memory.
-    fields: The fields of a record.
-    names: `x` or `y` by name of the field; None: the fields are x and y.
+  The files are held in memory. `names` is `x` or `y` by name of the field;
+  without it, the fields are x and y.
 
   Raises:
     errors.DataError: If there is no such file, or one is unreadable or in

@@ -10,7 +10,7 @@ from tff_pers.data.formats import leaf
 from tff_pers.data.formats import records
 from tff_pers.data.formats import sqlite
 
-TRAIN, TEST = 'train', 'test'
+PARTS = TRAIN, TEST = 'train', 'test'
 _ORIGIN = 'https://storage.googleapis.com/tff-datasets-public'
 
 
@@ -21,8 +21,8 @@ class DataSet(NamedTuple):
     task: The task, for messages.
     fields: The fields of the records in TFF's files.
     database: Name of TFF's SQLite file.
-    splits: Values of its `split_name` for TRAIN and TEST.
-    hdf5: Names of TFF's HDF5 files for TRAIN and TEST.
+    hdf5: Names of TFF's HDF5 files, with {} for one of PARTS.
+    split: Values of the database's `split_name`, likewise.
     leaf: `x` or `y` in LEAF's files by name of the field; None: LEAF has the
       data set in another form, or not at all.
   """
@@ -30,12 +30,17 @@ class DataSet(NamedTuple):
   task: str
   fields: Mapping[str, records.Field]
   database: str
-  splits: Mapping[str, str]
-  hdf5: Mapping[str, str]
+  hdf5: str
+  split: str = '{}'
   leaf: Optional[Mapping[str, str]] = None
 
+  @property
+  def hdf5_names(self) -> list[str]:
+    """Names of TFF's HDF5 files of PARTS."""
+    return [self.hdf5.format(part) for part in PARTS]
 
-# The records of the training and the test part, by TRAIN and TEST.
+
+# The records of each of PARTS.
 Parts = dict[str, records.Records]
 
 
@@ -45,10 +50,6 @@ def find(data_set: DataSet, data_dir: str) -> Optional[Parts]:
   The folder may hold TFF's SQLite file, also as .lzma, TFF's two HDF5 files, or
   LEAF's folders train and test (also in a folder data), in this order.
 
-  Args:
-    data_set: The data set.
-    data_dir: The folder.
-
   Raises:
     errors.DataError: If a file exists but cannot be used.
   """
@@ -57,23 +58,21 @@ def find(data_set: DataSet, data_dir: str) -> Optional[Parts]:
     download.unpack(f'{path}.lzma', path)
   if os.path.exists(path):
     return {
-        part: sqlite.read(path, split, data_set.fields)
-        for part, split in data_set.splits.items()
+        part: sqlite.read(path, data_set.split.format(part), data_set.fields)
+        for part in PARTS
     }
-  paths = {
-      part: os.path.join(data_dir, name)
-      for part, name in data_set.hdf5.items()
-  }
-  there = [path for path in paths.values() if os.path.exists(path)]
+  paths = [os.path.join(data_dir, name) for name in data_set.hdf5_names]
+  there = [path for path in paths if os.path.exists(path)]
   if there and len(there) < len(paths):
     raise errors.DataError(
-        f'`data_dir` must hold {" and ".join(data_set.hdf5.values())} for task'
+        f'`data_dir` must hold {" and ".join(data_set.hdf5_names)} for task'
         f' {data_set.task}, found only {os.path.basename(there[0])} in'
         f' {data_dir!r}.'
     )
   if there:
     return {
-        part: hdf5.read(path, data_set.fields) for part, path in paths.items()
+        part: hdf5.read(path, data_set.fields)
+        for part, path in zip(PARTS, paths)
     }
   for folder in (data_dir, os.path.join(data_dir, 'data')):
     if data_set.leaf and is_leaf(folder):
@@ -81,7 +80,7 @@ def find(data_set: DataSet, data_dir: str) -> Optional[Parts]:
           part: leaf.read(
               os.path.join(folder, part), data_set.fields, data_set.leaf
           )
-          for part in (TRAIN, TEST)
+          for part in PARTS
       }
   return None
 
@@ -91,12 +90,7 @@ def find_first(
 ) -> tuple[str, Optional[Parts]]:
   """Returns the first folder with files of the data set, and its records.
 
-  Args:
-    data_set: The data set.
-    folders: The folders to search, in this order.
-
-  Returns:
-    ('', None) if no folder has such files.
+  If no folder has such files: ('', None).
   """
   for folder in folders:
     parts = find(data_set, folder)
@@ -107,9 +101,6 @@ def find_first(
 
 def fetch(data_set: DataSet) -> Parts:
   """Returns the records of TFF's SQLite file, cached or downloaded.
-
-  Args:
-    data_set: The data set.
 
   Raises:
     errors.DataError: If it is not in TFF's cache and cannot be downloaded.
@@ -131,7 +122,7 @@ def fetch(data_set: DataSet) -> Parts:
 def describe(data_set: DataSet) -> str:
   """Returns the names of the files that `find` looks for, as text."""
   names = [
-      data_set.database, ' with '.join(data_set.hdf5.values()),
+      data_set.database, ' with '.join(data_set.hdf5_names),
       *(['the folders train and test of LEAF'] if data_set.leaf else []),
   ]
   return ', or '.join(names)
@@ -139,6 +130,4 @@ def describe(data_set: DataSet) -> str:
 
 def is_leaf(folder: str) -> bool:
   """Whether a folder holds the folders train and test."""
-  return all(
-      os.path.isdir(os.path.join(folder, part)) for part in (TRAIN, TEST)
-  )
+  return all(os.path.isdir(os.path.join(folder, part)) for part in PARTS)

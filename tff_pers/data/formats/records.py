@@ -50,11 +50,8 @@ def make(
 ) -> Records:
   """Returns the records of a file, which are checked when they are read.
 
-  Args:
-    where: The file, for messages.
-    sizes: Number of records by name of the client.
-    read: From the name of a client to arrays by field name.
-    fields: The fields of a record.
+  The number of records is given by the name of the client, and from this `read`
+  gives arrays by field name.
 
   Raises:
     errors.DataError: If there is no client. Reading raises it if a client lacks
@@ -82,10 +79,6 @@ def make(
 
 def text(values: np.ndarray, where: str) -> list[str]:
   """Returns the bytes of a field as text.
-
-  Args:
-    values: `bytes` objects, [n].
-    where: The file and the client, for messages.
 
   Raises:
     errors.DataError: If a value is not UTF-8.

@@ -26,11 +26,8 @@ def read(
 ) -> records.Records:
   """Returns the records of one split of a file such as `emnist_all.sqlite`.
 
-  Args:
-    path: The file, which stays open as long as the records exist; protos are
-      read client by client.
-    split: The value of `split_name`.
-    fields: The fields of a record.
+  The file stays open as long as the records exist; protos are read client by
+  client.
 
   Raises:
     errors.DataError: If the file is unreadable or in another form, or lacks the

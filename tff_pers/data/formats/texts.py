@@ -19,11 +19,7 @@ from tff_pers.data.formats import records
 _TEXT = records.Field(bytes)
 SHAKESPEARE = published.DataSet(
     'shakespeare', {'snippets': _TEXT}, 'shakespeare.sqlite',
-    splits={published.TRAIN: 'train', published.TEST: 'test'},
-    hdf5={
-        published.TRAIN: 'shakespeare_train.h5',
-        published.TEST: 'shakespeare_test.h5',
-    },
+    'shakespeare_{}.h5',
 )
 
 
@@ -31,12 +27,7 @@ def stackoverflow(task: str) -> published.DataSet:
   """Returns how the posts of a task are published."""
   return published.DataSet(
       task, {name: _TEXT for name in ('tokens', 'title', 'tags')},
-      'stackoverflow.sqlite',
-      splits={published.TRAIN: 'train', published.TEST: 'test'},
-      hdf5={
-          published.TRAIN: 'stackoverflow_train.h5',
-          published.TEST: 'stackoverflow_test.h5',
-      },
+      'stackoverflow.sqlite', 'stackoverflow_{}.h5',
   )
 
 
@@ -51,8 +42,7 @@ _WORDS, _TAGS = 'stackoverflow.word_count', 'stackoverflow.tag_count'
 def plays(data_dir: str) -> Optional[text_files.Corpus]:
   """Returns the snippets of all roles, or None if the folder has no file.
 
-  Args:
-    data_dir: The folder; '': TFF's file is cached or downloaded.
+  Without a folder TFF's file is cached or downloaded.
 
   Raises:
     errors.DataError: If a file cannot be used.
@@ -99,7 +89,7 @@ def posts(
     # TFF's counts are looked for next to its posts, too.
     folder, parts = download.cache_folder(), published.fetch(data_set)
   names = clients_lib.with_enough(
-      parts, dict(zip((published.TRAIN, published.TEST), minima)),
+      parts, dict(zip(published.PARTS, minima)),
       f'lower --{task}_min_train and --{task}_min_test.',
   )
   size = num_clients or min(MOST_USERS, len(names))
@@ -116,13 +106,15 @@ def posts(
 
 def _snippets(parts: published.Parts) -> text_files.Corpus:
   """Returns the texts of all clients of TFF's Shakespeare."""
-  names = sorted({name for part in parts.values() for name in part.clients})
-  clients, is_test = _read(
-      parts, names, lambda own, where: [
+  return text_files.Corpus(parts[published.TRAIN].where, *_read(
+      parts, _names(parts), lambda own, where: [
           text_files.Text(text) for text in records.text(own['snippets'], where)
       ],
-  )
-  return text_files.Corpus(parts[published.TRAIN].where, clients, is_test)
+  ))
+
+
+def _names(parts: published.Parts) -> list[str]:
+  return sorted({name for part in parts.values() for name in part.clients})
 
 
 def _posts_of(own: Mapping[str, np.ndarray], where: str):
@@ -138,7 +130,7 @@ def _read(parts: published.Parts, names: Sequence[str], texts_of):
   """Returns texts by client, training first, and which are test texts."""
   clients: dict[str, list] = {name: [] for name in names}
   is_test: dict[str, list[bool]] = {name: [] for name in names}
-  for part in (published.TRAIN, published.TEST):
+  for part in published.PARTS:
     found = parts[part]
     places = found.places
     for name in names:
@@ -160,9 +152,8 @@ def _windows(folder: str) -> text_files.Corpus:
   fields = {'x': _TEXT, 'y': _TEXT}
   parts = {
       part: leaf.read(os.path.join(folder, part), fields)
-      for part in (published.TRAIN, published.TEST)
+      for part in published.PARTS
   }
-  names = sorted({name for part in parts.values() for name in part.clients})
 
   def texts_of(own, where):
     found: list[str] = []
@@ -177,8 +168,7 @@ def _windows(folder: str) -> text_files.Corpus:
       expected = window[1:] + following
     return [text_files.Text(text) for text in found]
 
-  clients, is_test = _read(parts, names, texts_of)
-  return text_files.Corpus(folder, clients, is_test)
+  return text_files.Corpus(folder, *_read(parts, _names(parts), texts_of))
 
 
 def _most_frequent(
@@ -186,13 +176,7 @@ def _most_frequent(
 ) -> Optional[list[str]]:
   """Returns words or tags by TFF's counts, largest first, or None.
 
-  Args:
-    folder: The folder that may contain the file.
-    name: Name of the file.
-    pairs_of: From the open file to pairs of a word or tag and its count.
-
-  Raises:
-    errors.DataError: If the file has another form.
+  `pairs_of` gives pairs of a word or tag and its count from the open file.
   """
   path = os.path.join(folder, name)
   if not os.path.isfile(path):

@@ -55,11 +55,11 @@ def assemble(
     name: str,
     request: registry.TaskRequest,
     examples: Examples,
+    declares: registry.Declaration,
     *,
-    partition: str,
-    num_clients: int,
     train_fraction: float,
-    model: Union[str, functional.FunctionalModel],
+    num_clients: int = 0,
+    model: Union[str, functional.FunctionalModel] = '',
     flatten: bool = False,
     center: bool = False,
     **task_fields: Any,
@@ -76,10 +76,10 @@ def assemble(
     name: The task's name.
     request: The request of the flags, whose gaps take the defaults below.
     examples: The examples.
-    partition: Default of `--partition`.
-    num_clients: Default of `--num_clients`.
+    declares: The defaults of `--partition`, `--num_clients` and `--model`.
     train_fraction: Default of `--train_fraction` if tests are not dealt out.
-    model: Default of `--model`, or the model.
+    num_clients: Another default of `--num_clients`.
+    model: Another default of `--model`, or the model.
     flatten: Whether clients get x as vectors (after images were rotated).
     center: Whether every client subtracts the mean of its training data.
     **task_fields: Further fields of `Task`.
@@ -88,8 +88,9 @@ def assemble(
     ValueError: If the request does not fit the data (also `errors.DataError`).
   """
   made = partition_lib.build(
-      request.partition or partition, tf.nest.flatten(examples.y)[0],
-      request.num_clients or num_clients, request.seed, examples.clients,
+      request.partition or declares.partition, tf.nest.flatten(examples.y)[0],
+      request.num_clients or num_clients or declares.num_clients, request.seed,
+      examples.clients,
   )
   names = None
   if brackets.parse(made.name)[0] == 'by_client':
@@ -130,19 +131,27 @@ def assemble(
   if examples.tier is not None:
     tiers = np.array([examples.tier[rows[0]] for rows in made.indices])
   if not isinstance(model, functional.FunctionalModel):
-    model = build_model(request.model or model, train, examples.num_classes)
+    model = build_model(
+        request.model or model or declares.named_model(), train,
+        examples.num_classes,
+    )
   return task_lib.Task(
       name=name,
       model=model,
       train=sources.from_arrays(train),
       test=sources.from_arrays(test),
       validation_order=order,
-      client_keys=_client_keys(made, examples),
+      # Sums ignore the order of rows.
+      client_keys=None if examples.row_keys is None else np.array(
+          [examples.row_keys[rows].sum() for rows in made.indices]
+      ),
       groups=made.groups,
       num_classes=examples.num_classes,
       class_counts=counts,
       partition=made.name,
-      global_test=None if deal else _global_test(examples),
+      global_test=None if deal or examples.global_test is None else (
+          client_data.dense(-1, *examples.global_test)  # -1: of no client.
+      ),
       tiers=tiers,
       client_names=names,
       **task_fields,
@@ -197,13 +206,6 @@ def _validation_order(made, examples: Examples, splits, seed: int):
   ]
 
 
-def _client_keys(made, examples: Examples):
-  """Returns `Task.client_keys`: sums, which ignore the order of rows."""
-  if examples.row_keys is None:
-    return None
-  return np.array([examples.row_keys[rows].sum() for rows in made.indices])
-
-
 def _deal(made, examples: Examples, request: registry.TaskRequest):
   """Returns (x, y) of every client, for training and for testing."""
   assert examples.global_test is not None
@@ -229,10 +231,3 @@ def _deal(made, examples: Examples, request: registry.TaskRequest):
       made.clients(examples.x, examples.y, train_rows),
       made.clients(x, y, test_rows),
   )
-
-
-def _global_test(examples: Examples):
-  """Returns the common test set as dense data, or None."""
-  if examples.global_test is None:
-    return None
-  return client_data.dense(-1, *examples.global_test)  # -1: of no client.

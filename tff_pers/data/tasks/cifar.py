@@ -35,7 +35,7 @@ _SHAPE = (32, 32, 3)
 
 
 @dataclasses.dataclass(frozen=True)
-class CifarOptions:
+class CifarOptions(hp.Options):
   """Augmentation of training images."""
 
   augment: str = hp.field(
@@ -44,9 +44,6 @@ class CifarOptions:
       ' images, each standardized, in tests the one in the middle.',
       choices=('none', 'flip_crop', 'crop24'),
   )
-
-  def __post_init__(self):
-    hp.validate(self)
 
 
 CIFAR10 = registry.Declaration(
@@ -108,11 +105,9 @@ def _build(
   if _is_by_client(request, declares) and examples.clients is not None:
     num_clients = len(np.unique(examples.clients))
   task = assembly.assemble(
-      name, request, examples,
-      partition=declares.partition,
+      name, request, examples, declares,
       num_clients=num_clients,
       train_fraction=0.8,
-      model=declares.named_model(),
       clients_per_round=declares.cohort(request.num_clients or num_clients),
       **floral_images.schedule(request),
   )
@@ -142,8 +137,7 @@ def _examples(
   if parts is not None:
     where = parts[published.TRAIN].where
     of_train, of_test = (
-        cifar100.images(parts[part])
-        for part in (published.TRAIN, published.TEST)
+        cifar100.images(parts[part]) for part in published.PARTS
     )
     train, test = of_train[:2], of_test[:2]
     clients = of_train.client

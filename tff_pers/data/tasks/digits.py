@@ -21,7 +21,7 @@ DECLARATION = registry.Declaration(
 
 
 @dataclasses.dataclass(frozen=True)
-class DigitsOptions:
+class DigitsOptions(hp.Options):
   """Preprocessing of the clients' images."""
 
   center: str = hp.field(
@@ -30,9 +30,6 @@ class DigitsOptions:
       ' client\'s training images) or none.',
       choices=('client', 'none'),
   )
-
-  def __post_init__(self):
-    hp.validate(self)
 
 
 @registry.register(
@@ -56,11 +53,8 @@ def build(
   registry.refuse('digits', request, 'data_dir')
   x, y = load()
   return assembly.assemble(
-      'digits', request, assembly.Examples(x, y, 10, 'digits'),
-      partition=DECLARATION.partition,
-      num_clients=DECLARATION.num_clients,
+      'digits', request, assembly.Examples(x, y, 10, 'digits'), DECLARATION,
       train_fraction=0.5,
-      model=DECLARATION.named_model(),
       flatten=True,
       center=options.center == 'client',
       rounds=110,

@@ -50,7 +50,7 @@ _ROUNDS: dict[str, Any] = dict(rounds=500, eval_every=50)
 
 
 @dataclasses.dataclass(frozen=True)
-class EmnistOptions:
+class EmnistOptions(hp.Options):
   """The writers to read, and the values of pixels."""
 
   characters: str = hp.field(
@@ -78,9 +78,6 @@ class EmnistOptions:
       ' mean, divided by its standard deviation over the training images.',
       choices=('ink', 'standardized'),
   )
-
-  def __post_init__(self):
-    hp.validate(self)
 
   @property
   def num_classes(self) -> int:
@@ -125,7 +122,7 @@ def build(
   parts = _published(request.data_dir, options)
   names = clients_lib.with_enough(
       parts,
-      dict(zip((published.TRAIN, published.TEST), options.fewest(_FEWEST))),
+      dict(zip(published.PARTS, options.fewest(_FEWEST))),
       _MORE_WRITERS,
   )
   # Other partitions, splits and pixels need all images in memory.
@@ -187,11 +184,10 @@ def _assemble(
           _ink(images), images.y, options.num_classes,
           images.where, clients=images.writer, is_test=_is_test(images, request)
       ),
+      DECLARATION,
       recipe=_STANDARDIZED if options.pixels == 'standardized' else None,
-      partition=DECLARATION.partition,
       num_clients=num_clients,
       train_fraction=_TRAIN_FRACTION,
-      model=DECLARATION.named_model(),
       clients_per_round=DECLARATION.cohort(num_clients),
       **_ROUNDS,
   )

@@ -14,9 +14,7 @@ from tff_pers.data.tasks import registry
 def has_clusters(request: registry.TaskRequest, partition: str) -> bool:
   """Returns whether clients form clusters, which divide the test set.
 
-  Args:
-    request: The request of the flags.
-    partition: The task's default of `--partition`.
+  `partition` is the task's default of `--partition`.
   """
   name, _ = brackets.parse(request.partition or partition)
   return partition_lib.get(name).deals_test
@@ -28,11 +26,7 @@ def schedule(
   """Returns rounds and regimes as fields of `Task`.
 
   With `--train_fraction` < 1 the data are "reduced": three times as many
-  rounds, and a regime of their own.
-
-  Args:
-    request: The request of the flags.
-    *regimes: Regimes of the task in addition to `reduced`.
+  rounds, and the regime `reduced` in addition to the task's.
   """
   reduced = 0 < request.train_fraction < 1
   return dict(

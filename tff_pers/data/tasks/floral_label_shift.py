@@ -25,14 +25,11 @@ NOISE = 0.7  # Standard deviation of every feature around it.
 
 
 @dataclasses.dataclass(frozen=True)
-class FloralLabelShiftOptions:
+class FloralLabelShiftOptions(hp.Options):
   """Sizes; the reduced version has train=10."""
 
   train: int = hp.field(40, 'Training examples per client.', minimum=1)
   test: int = hp.field(100, 'Test examples per client.', minimum=1)
-
-  def __post_init__(self):
-    hp.validate(self)
 
 
 DECLARATION = registry.Declaration(

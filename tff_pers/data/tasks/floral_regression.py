@@ -23,14 +23,11 @@ ALPHA = 2.0  # Size of the difference between clusters.
 
 
 @dataclasses.dataclass(frozen=True)
-class FloralLinearOptions:
+class FloralLinearOptions(hp.Options):
   """Numbers of examples; G.1 has fewer training examples than features."""
 
   train: int = hp.field(7, 'Training examples per client.', minimum=1)
   test: int = hp.field(500, 'Test examples per client.', minimum=1)
-
-  def __post_init__(self):
-    hp.validate(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,13 +137,9 @@ def features(num_clients: int, num_examples: int, seed: int) -> np.ndarray:
 def linear_targets(
     x: np.ndarray, groups: np.ndarray, clusters: int, seed: int
 ) -> np.ndarray:
-  """Returns y = (W + alpha U_c V_c^T) x, float32[N, n, d_y] (G.1), c = groups.
+  """Returns y = (W + alpha U_c V_c^T) x, float32[N, n, d_y] (G.1).
 
-  Args:
-    x: [N, n, d_x].
-    groups: The cluster of each client, int[N].
-    clusters: Number C of clusters.
-    seed: The seed of W, U_c, V_c.
+  c is the group of the client, and x is [N, n, d_x].
   """
   maps = _linear_maps(clusters, seed)[groups]
   return np.einsum('kij,knj->kni', maps, x).astype(np.float32)
@@ -160,11 +153,6 @@ def linear_optimum(
   These are the kernel (W + alpha U_c V_c^T)^T and no bias. The targets are
   exact and x has full covariance, so this is the only minimizer of the expected
   loss, which is 0 there; 7 training examples alone do not determine it.
-
-  Args:
-    groups: The cluster of each client, int[N].
-    clusters: Number C of clusters.
-    seed: The seed of the task.
 
   Returns:
     (kernel float32[N, d_x, d_y], bias float32[N, d_y]).

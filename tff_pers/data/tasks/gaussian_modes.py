@@ -31,16 +31,13 @@ _TRAIN_PER_TEST = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class GaussianModesOptions:
+class GaussianModesOptions(hp.Options):
   """Sizes of the task."""
 
   train: int = hp.field(
       4000, 'Training examples of all clients together.', minimum=20
   )
   test: int = hp.field(2000, 'Examples of the common test set.', minimum=1)
-
-  def __post_init__(self):
-    hp.validate(self)
 
 
 DECLARATION = registry.Declaration(
@@ -126,11 +123,6 @@ def features(
   """Returns x = tanh(z B) + sin(z C) / 2 + noise, float32[n, 32].
 
   z is one of the centres of the label, drawn uniformly, plus unit noise.
-
-  Args:
-    labels: int[n].
-    world: See `_world`.
-    rng: A NumPy generator.
   """
   centres, b, c = world
   modes = rng.integers(MODES, size=len(labels))

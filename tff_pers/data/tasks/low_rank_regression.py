@@ -30,7 +30,7 @@ START = 0.1  # Standard deviation of the initial weights.
 
 
 @dataclasses.dataclass(frozen=True)
-class LowRankRegressionOptions:
+class LowRankRegressionOptions(hp.Options):
   """Sizes of the task."""
 
   rank: int = hp.field(
@@ -38,9 +38,6 @@ class LowRankRegressionOptions:
   )
   train: int = hp.field(100, 'Training examples per client.', minimum=1)
   test: int = hp.field(100, 'Test examples per client.', minimum=1)
-
-  def __post_init__(self):
-    hp.validate(self)
 
 
 DECLARATION = registry.Declaration(

@@ -89,11 +89,8 @@ def _build(name: str, request: registry.TaskRequest):
   if floral_images.has_clusters(request, MNIST.partition):
     return _clusters(name, request, examples)
   return assembly.assemble(
-      name, request, examples,
-      partition=MNIST.partition,
-      num_clients=MNIST.num_clients,
+      name, request, examples, MNIST,
       train_fraction=0.8,
-      model=MNIST.named_model(),
       rounds=100,
       eval_every=10,
   )
@@ -103,8 +100,7 @@ def _clusters(name: str, request: registry.TaskRequest, examples):
   """Returns the task with clusters of clients, as in FLoRAL."""
   num_clients = request.num_clients or 300
   return assembly.assemble(
-      name, request, examples,
-      partition=request.partition,
+      name, request, examples, MNIST,
       num_clients=num_clients,
       train_fraction=0.8,
       model='mlp_200',

@@ -23,7 +23,7 @@ from tff_pers.models import least_squares as model_lib
 
 
 @dataclasses.dataclass(frozen=True)
-class OverpersonalizedOptions:
+class OverpersonalizedOptions(hp.Options):
   """Size and entries of the systems of equations."""
 
   scale: str = hp.field(
@@ -62,9 +62,6 @@ class OverpersonalizedOptions:
     if self.rows == 'auto':
       return self.scale == 'paper'
     return self.rows == 'fewest'
-
-  def __post_init__(self):
-    hp.validate(self)
 
 
 @dataclasses.dataclass(frozen=True)

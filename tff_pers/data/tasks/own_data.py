@@ -28,7 +28,7 @@ _NAMED = 8
 
 
 @dataclasses.dataclass(frozen=True)
-class OwnDataOptions:
+class OwnDataOptions(hp.Options):
   """How y is interpreted."""
 
   kind: str = hp.field(
@@ -46,7 +46,7 @@ class OwnDataOptions:
   )
 
   def __post_init__(self):
-    hp.validate(self)
+    super().__post_init__()
     if self.num_classes == 1 or (
         self.num_classes and self.kind == 'regression'
     ):
@@ -182,8 +182,7 @@ def _build(
           tier=table.tier, client_names=table.names,
           row_keys=split.content_keys(_contents(table)),
       ),
-      partition=_ARRAYS.partition,
-      num_clients=_ARRAYS.num_clients,
+      _ARRAYS,
       train_fraction=0.8,
       model='logistic_regression' if num_classes else 'linear_regression',
   )

@@ -76,10 +76,8 @@ def build(
           client_names=np.array([f'school {1 + k}' for k in range(len(sizes))]),
           row_keys=split.content_keys(np.concatenate(raw).T.view(np.uint64)),
       ),
-      partition=DECLARATION.partition,
-      num_clients=DECLARATION.num_clients,
+      DECLARATION,
       train_fraction=1 - _HELD_OUT,
-      model=DECLARATION.named_model(),
   )
 
 

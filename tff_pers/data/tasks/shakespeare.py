@@ -30,7 +30,7 @@ from tff_pers.models import zoo
 
 
 @dataclasses.dataclass(frozen=True)
-class ShakespeareOptions:
+class ShakespeareOptions(hp.Options):
   """How speeches become examples."""
 
   length: int = hp.field(
@@ -42,9 +42,6 @@ class ShakespeareOptions:
   min_test: int = hp.field(
       1, 'Fewest test speeches of a role; others are left out.', minimum=1,
   )
-
-  def __post_init__(self):
-    hp.validate(self)
 
 
 DECLARATION = registry.Declaration(

@@ -43,7 +43,7 @@ NWP, TAGS = 'stackoverflow_nwp', 'stackoverflow_tags'
 
 
 @dataclasses.dataclass(frozen=True)
-class PostOptions:
+class PostOptions(hp.Options):
   """The users to keep, and the number of words."""
 
   vocabulary: int = hp.field(
@@ -62,9 +62,6 @@ class PostOptions:
       1000, 'Maximum number of training posts of a user, the first ones.',
       minimum=1,
   )
-
-  def __post_init__(self):
-    hp.validate(self)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tff_pers.data.tasks import registry
 
 
 @dataclasses.dataclass(frozen=True)
-class SyntheticGroupsOptions:
+class SyntheticGroupsOptions(hp.Options):
   """Configuration of the two groups; the defaults are papers/perm.md 4.1."""
 
   dimension: int = hp.field(60, 'Number of features d.', minimum=1)
@@ -34,9 +34,6 @@ class SyntheticGroupsOptions:
       1e-3, 'L2 regularization: l2 / 2 * ||w||^2 is added to the loss.',
       minimum=0.0,
   )
-
-  def __post_init__(self):
-    hp.validate(self)
 
 
 DECLARATION = registry.Declaration(

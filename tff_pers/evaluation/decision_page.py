@@ -22,7 +22,6 @@ DIFFERENCE_COLUMNS = (
     'difference', 'difference_low', 'difference_high', 'p_value',
     'share_better', 'share_worse', 'bytes_per_client', 'trials', 'seconds',
 )
-FIGURE = 'choice'
 
 
 class Method(NamedTuple):
@@ -278,11 +277,9 @@ def plot(
   for axis in axes:
     axis.set_yticks(range(len(order)), order)
     axis.set_ylim(len(order) - 0.5, -0.5)
-    axis.grid(alpha=0.25)
   axes[0].set_xlabel(f'Test {metric} (circle: validation)')
   axes[1].set_xlabel(f'Test {metric}: better than {recommended} by')
-  figures.add_legend(picture, axes)
-  return figures.save(picture, output_dir, FIGURE)
+  return figures.save(picture, output_dir, 'choice')
 
 
 def _bar(axis, position: int, found: paired.Mean, color: str) -> None:

@@ -124,7 +124,7 @@ def plot(
   if is_distance:
     shown = np.log10(np.maximum(shown, _SMALLEST))
   picture, (axis,) = figures.new_figure(
-      2.6 + 1.1 * len(attacks), 1.4 + 0.36 * len(rules), 1
+      2.6 + 1.1 * len(attacks), 1.4 + 0.36 * len(rules), 1, grid=False
   )
   # Cells without a number get the worst colour; cells not run are white.
   axis.set_facecolor('white')

@@ -5,6 +5,7 @@ from typing import Any, Mapping, Optional, Sequence
 import numpy as np
 
 from tff_pers.evaluation import comparison
+from tff_pers.evaluation import curve_plots
 from tff_pers.evaluation import figures
 
 COLUMNS = ('split', 'private_share', 'seeds', 'accuracy_mean', 'accuracy_std',
@@ -74,10 +75,5 @@ def plot(table: Sequence[Mapping[str, Any]], output_dir: str) -> str:
       [0, 1e-3, 1e-2, 1e-1, 1], ['0', '0.1 %', '1 %', '10 %', '100 %']
   )
   axis.set_xlabel('Share of private parameters')
-  axis.set_ylabel(
-      'Test accuracy, mean over clients' if metric == 'accuracy_mean'
-      else 'Test loss, mean over clients'
-  )
-  axis.grid(alpha=0.25)
-  figures.add_legend(picture, [axis])
+  axis.set_ylabel(curve_plots.axis_label(metric))
   return figures.save(picture, output_dir, 'splits')

@@ -29,10 +29,7 @@ def are_timed(runs: Sequence[results.Run]) -> bool:
 
 def measure_of(runs: Sequence[results.Run]) -> str:
   """Returns the column by which the runs are measured."""
-  for name in _MEASURES:
-    if any(figures.has(run.metrics, name) for run in runs):
-      return name
-  return _MEASURES[-1]
+  return figures.first_known((run.metrics for run in runs), *_MEASURES)
 
 
 def rises(measure: str) -> bool:

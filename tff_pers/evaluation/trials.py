@@ -24,7 +24,6 @@ STATES = (
 # an early round, in which it was already behind.
 MAY_WIN = ('complete', 'stopped')
 COLUMNS = ('algo', 'trial', 'state', 'rounds', 'validation', 'seconds')
-HISTORY = 'history'
 
 
 class Trial(NamedTuple):
@@ -152,6 +151,4 @@ def plot_history(
   axes[0].set_xlabel('Trial (cross: pruned)')
   axes[0].set_ylabel(f'Validation {metric}, best so far')
   axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
-  axes[0].grid(alpha=0.25)
-  figures.add_legend(picture, axes)
-  return figures.save(picture, output_dir, HISTORY)
+  return figures.save(picture, output_dir, 'history')

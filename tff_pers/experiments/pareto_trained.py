@@ -115,15 +115,12 @@ def write(folder: str, number: int) -> None:
       continue
     rounds, values = curves.common_rounds(members[gamma, best], 'train_loss')
     figures.draw_seeds(
-        axis, f'gamma = {gamma:g}, eta = {best:.3g}', line, rounds,
-        values.min(0), values.mean(0), values.max(0),
+        axis, f'gamma = {gamma:g}, eta = {best:.3g}', line, rounds, values
     )
   results.write_csv(os.path.join(folder, f'figure{number}.csv'), COLUMNS, rows)
   print(results.markdown(COLUMNS, rows))
   axis.set_xlabel(curves.across(runs))
   axis.set_ylabel('Training loss')
-  axis.grid(alpha=0.25)
-  figures.add_legend(picture, [axis])
   print(f'{figures.save(picture, folder, f"figure{number}")}.png')
 
 

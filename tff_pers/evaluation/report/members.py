@@ -103,16 +103,12 @@ def groups(runs: Sequence[results.Run]) -> list[Group]:
 
 
 def metric_of(members: Sequence[Member]) -> str:
-  """Returns the metric of sorting and drawing: the runs' own, if known.
-
-  Args:
-    members: Runs on the same data.
-  """
+  """Returns the metric of sorting and drawing: the runs' own, if known."""
   asked = [member.run.config.get('metric', 'accuracy') for member in members]
-  return next((
-      metric for metric in (*asked[:1], 'accuracy')
-      if any(figures.has(m.run.metrics, f'{metric}_mean') for m in members)
-  ), 'loss')
+  names = [f'{metric}_mean' for metric in (*asked[:1], 'accuracy', 'loss')]
+  return figures.first_known(
+      (member.run.metrics for member in members), *names
+  ).removesuffix('_mean')
 
 
 def baseline_of(members: Sequence[Member]) -> Optional[float]:

@@ -65,14 +65,8 @@ def plot_panels(
   """Plots panels side by side; a line per variant with a band over seeds.
 
   The line is the mean over seeds, the band their range. A single seed has no
-  band. A variant has the same colour in all panels.
-
-  Args:
-    panels: Curves by variant, by title of the panel.
-    output_dir: Folder of the figure.
-    name: Its name, without suffix.
-    label: Label of the error.
-    across: Label of the rounds.
+  band. A variant has the same colour in all panels. Curves are by variant, by
+  title of the panel.
 
   Returns:
     The path of the figure, without suffix.

@@ -124,12 +124,8 @@ def common(grids: Mapping[str, Grid]) -> list[str]:
 def numbers(values: Iterable[str]) -> list[Optional[list[float]]]:
   """Returns the numbers tried for each hyperparameter of a grid.
 
-  Args:
-    values: Values as in a `Grid`.
-
-  Returns:
-    For each hyperparameter its distinct values, ascending; None for one whose
-    values are not all numbers.
+  They are distinct and ascending; None for one whose values are not all
+  numbers.
   """
   found = []
   for texts in zip(*(value.split(';') for value in values)):

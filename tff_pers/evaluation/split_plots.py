@@ -17,10 +17,8 @@ def rows(
 ) -> list[dict[str, Any]]:
   """Returns a row of `COLUMNS` per variant, by increasing share.
 
-  Args:
-    runs: Runs by (variant, seed); None for a diverged run.
-    splits: The name of each variant's split.
-    ends: The shares of variants that split nothing: 0 or 1.
+  `splits` are the names of the variants' splits, `ends` the shares (0 or 1) of
+  variants that split nothing.
   """
   found = []
   for row in comparison.summary_rows(runs):
@@ -47,9 +45,7 @@ def _share(runs: comparison.Runs, variant: str, ends) -> Optional[float]:
 def plot(table: Sequence[Mapping[str, Any]], output_dir: str) -> str:
   """Plots a table of `rows`; bars are standard deviations over seeds.
 
-  Args:
-    table: See `rows`; the loss is drawn if there is no accuracy.
-    output_dir: Folder of the figure.
+  The loss is drawn if there is no accuracy.
 
   Returns:
     The path of the figure, without suffix.

@@ -44,13 +44,10 @@ def rows(
 
   `virtual_time` and `updates` (rounds, or server updates) are means over seeds
   of the first evaluated row that is at least as good as the target; they are
-  None unless all seeds reach it. `reached` counts the seeds that do.
-
-  Args:
-    runs: Runs of variants with seeds; those without a clock are left out.
-    targets: Values of the measure; empty: 80, 90 and 100 % of the best mean
-      accuracy of the worst variant, or 100, 10 and 1 times its smallest
-      distance or loss.
+  None unless all seeds reach it. `reached` counts the seeds that do. Runs
+  without a clock are left out. The default targets are 80, 90 and 100 % of the
+  best mean accuracy of the worst variant, or 100, 10 and 1 times its smallest
+  distance or loss.
   """
   timed = [run for run in runs if figures.has(run.metrics, TIME)]
   measure = measure_of(timed)

@@ -114,11 +114,8 @@ def metric_of(members: Sequence[Member]) -> str:
 def baseline_of(members: Sequence[Member]) -> Optional[float]:
   """Returns the accuracy of always predicting a client's most frequent class.
 
-  Args:
-    members: Runs on the same data.
-
-  Returns:
-    The mean over clients that train, and over runs; None if it is unknown.
+  It is the mean over clients that train, and over runs on the same data; None
+  if it is unknown.
   """
   found = [figures.baseline(member.run) for member in members]
   known = [value for value in found if value is not None]

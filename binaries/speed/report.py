@@ -43,12 +43,7 @@ def ratio_table(rows: Rows) -> Optional[str]:
 
 
 def plot(rows: Rows, output_dir: str) -> str:
-  """Plots CPU seconds per round, one bar per runtime; returns the path.
-
-  Args:
-    rows: The measurements.
-    output_dir: Where PNG and SVG go.
-  """
+  """Plots CPU seconds per round, one bar per runtime; returns the path."""
   names = list(dict.fromkeys(row['workload'] for row in rows))
   runtimes = list(dict.fromkeys(row['runtime'] for row in rows))
   picture, axes = figures.new_figure(

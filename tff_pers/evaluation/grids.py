@@ -91,9 +91,9 @@ def _factors(text: str) -> dict[str, list[str]]:
   return table
 
 
-def with_options(variant: str, grid: Grid, value: str) -> str:
-  """Returns the variant with a value of the grid, see `with_option`."""
-  for name, own in grid.options(value).items():
+def with_options(variant: str, options: Mapping[str, str]) -> str:
+  """Returns the variant with more options, see `with_option`."""
+  for name, own in options.items():
     variant = with_option(variant, name, own)
   return variant
 

@@ -54,12 +54,7 @@ def algos(number: int) -> str:
 def run(
     given: dict[str, Any], table: dict[str, flags.Flag], *, number: int
 ) -> int:
-  """Trains the runs of a figure and draws it, see `flags.Program`.
-
-  Args:
-    given: Values of the flags that were given.
-    table: All flags of `compare`.
-    number: 12 or 13.
+  """Trains the runs of Figure 12 or 13 and draws it, see `flags.Program`.
 
   Raises:
     flags.UsageError: If flags conflict or cannot be carried out.
@@ -83,10 +78,6 @@ def write(folder: str, number: int) -> None:
 
   `figureN.csv` has a row of `COLUMNS` per pair of rates; without a loss if a
   seed diverged.
-
-  Args:
-    folder: The folder.
-    number: 12 or 13.
   """
   compared = {row['algo'] for row in results.read_rows(folder, 'summary.csv')}
   runs = [run for run in map(results.read_run, results.find_runs(folder))

@@ -46,14 +46,13 @@ def table(
 
 def text_table(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
   """Returns the table of a CSV file; columns of numbers are numbers."""
-  columns, parsed = [], [dict(row) for row in rows]
+  columns, parsed = [], [dict[str, Any](row) for row in rows]
   for name in rows[0] if rows else ():
-    texts = [row[name] or None for row in rows]
-    numbers = [text and grids.number(text) for text in texts]
-    is_text = any(text and n is None for text, n in zip(texts, numbers))
+    numbers = [grids.number(row[name] or 'nan') for row in rows]
+    is_text = None in numbers
     columns.append(Column(name, name, 'text' if is_text else 'short'))
-    for row, value in zip(parsed, texts if is_text else numbers):
-      row[name] = value
+    for row, number in zip(parsed, numbers):
+      row[name] = (row[name] if is_text else number) if row[name] else None
   return table(columns, parsed)
 
 

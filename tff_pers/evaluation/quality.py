@@ -120,7 +120,9 @@ def of_clients(
   brings.
   """
   ranks = {each.outputs.ndim for each in found if each is not None}
-  known = dict(_OF_LABELS if 2 in ranks else _OF_TARGETS if ranks else {})
+  known: dict[str, Callable[..., float]] = dict(
+      _OF_LABELS if 2 in ranks else _OF_TARGETS if ranks else {}
+  )
   for name, metric in own.items():
     known[name] = lambda each, metric=metric: metric(*each)
   return [

@@ -8,6 +8,7 @@ from typing import Any, Optional, Sequence
 
 from tff_pers.config import methods
 from tff_pers.data import brackets
+from tff_pers.data import task as task_lib
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.evaluation.report import folder_data
@@ -65,10 +66,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
         f" {given['splits']}."
     )
   if not asked:
-    variants = [
-        variant for variant in variants
-        if not methods.missing_needs(methods.get(variant), first.task.traits)
-    ]
+    variants = _fitting(first.task, variants)
     turns = sorted(variants, key=lambda variant: variant not in _TURNS)
   sweep.check(itertools.product(variants, seeds))
   number = worker_pool.number(given['jobs'], len(variants))
@@ -119,6 +117,14 @@ def _with_splits(
   others = (seed for seed in itertools.count() if seed not in seeds)
   lacking = max(given.get('splits', 1) - len(seeds), 0)
   return [*seeds, *itertools.islice(others, lacking)]
+
+
+def _fitting(task: task_lib.Task, variants: Sequence[str]) -> list[str]:
+  """Returns the methods whose needs the task meets."""
+  return [
+      variant for variant in variants
+      if not methods.missing_needs(methods.get(variant), task.traits)
+  ]
 
 
 class _Choice:

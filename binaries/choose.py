@@ -52,7 +52,7 @@ main = flags.Program(
         ' repeated, one seed each (more than --seeds adds seeds); above 1,'
         ' intervals include the noise of splitting.', minimum=1,
     ),
-    sweep.jobs_flag(0), kept_runs.FLAG, sweep.validation_flag(0.2),
+    sweep.jobs_flag(0), kept_runs.FLAG, sweep.VALIDATION_FLAG,
     without=('seed',), fills=('seeds', 'jobs', 'validation_fraction'),
     resumes=True,
 )

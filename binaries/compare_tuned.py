@@ -50,7 +50,7 @@ main = flags.Program(
         'seeds', '0',
         'Seeds of the runs, such as 0,1,2; values are chosen on the first.',
     ),
-    timing.TARGETS_FLAG, sweep.jobs_flag(1), sweep.validation_flag(0.2),
+    timing.TARGETS_FLAG, sweep.jobs_flag(1), sweep.VALIDATION_FLAG,
     without=('seed',), resumes=True,
 )
 

@@ -47,7 +47,7 @@ main = flags.Program(
         'seeds', '0,1,2',
         'Seeds of the final runs, such as 0,1,2; trials use the first.',
     ),
-    sweep.jobs_flag(0), kept_runs.FLAG, sweep.validation_flag(0.2),
+    sweep.jobs_flag(0), kept_runs.FLAG, sweep.VALIDATION_FLAG,
     without=('seed',),
     fills=('algos', 'seeds', 'jobs', 'validation_fraction'), resumes=True,
 )

@@ -83,12 +83,7 @@ def _run_panels(
 ) -> list[dict[str, Any]]:
   """Runs and draws the panels of a task, and prints their tables.
 
-  Args:
-    task: The task.
-    operator: Its F.
-    panels: Curves by panel title; curves whose file exists are not run again.
-    given: `rounds`, `every`, `scale`, `seed`.
-    output_dir: Where files are.
+  Curves are by title of the panel; those whose file exists are not run again.
 
   Returns:
     The points of all curves, with `task`, `panel` and `curve`.

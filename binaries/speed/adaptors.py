@@ -73,12 +73,7 @@ def run(given: dict[str, Any]) -> None:
 
 
 def groups(name: str, num_epochs: int) -> Iterator[dict[str, Call]]:
-  """Yields the local steps on a workload by name, then the predictions.
-
-  Args:
-    name: The workload.
-    num_epochs: Local epochs per measurement.
-  """
+  """Yields the local steps on a workload by name, then the predictions."""
   workload = workloads.WORKLOADS[name]
   model = workload.model()
   adapted = {

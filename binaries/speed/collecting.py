@@ -47,12 +47,8 @@ def measure(
 ) -> dict[str, float]:
   """Returns CPU seconds per round, and the peak of all processes in bytes.
 
-  Args:
-    what: `sum` or `collect`.
-    parameters: Numbers in a message.
-    clients: Messages per round.
-    rounds: Number of measured rounds, after one that traces.
-    runtime: Name of the runtime.
+  `what` is `sum` or `collect`, `parameters` are the numbers in a message, and
+  `clients` send one each. A round that traces is not measured.
   """
   runtime_lib.use(runtime)
   round_fn = _build(what, clients, parameters)

@@ -76,13 +76,7 @@ def _parse_size(text: str) -> tuple[int, int]:
 
 
 def measure(clients: int, in_flight: int, updates: int) -> Mapping[str, Any]:
-  """Returns the row of one size.
-
-  Args:
-    clients: N, number of clients.
-    in_flight: P, number of clients in flight.
-    updates: Number of measured server updates.
-  """
+  """Returns the row of one size, from a number of measured server updates."""
   runtime.use('fused', 'cpu')
   inside = _timed_tensorflow()
   process, data = _problem(clients)

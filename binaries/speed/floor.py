@@ -253,12 +253,8 @@ def mixing(
 ) -> tf.Tensor:
   """Returns (b) of PERM: the mixing weights from the gradients.
 
-  Args:
-    current: A, float32[N, N].
-    vectors: Gradients, float32[N, d].
-    variances: Of the gradients, float32[N].
-    num_examples: Examples of each client.
-    hyperparameters: Of PERM.
+  `current` is A, float32[N, N]; gradients are `vectors`, float32[N, d], with
+  their `variances`, float32[N].
   """
   n = vectors.shape[0]
   sizes = tf.fill([n], float(num_examples))

@@ -59,11 +59,9 @@ def main() -> None:
 
 
 def use(device: str, choices: choices_lib.Choices) -> None:
-  """Installs a fresh fused runtime on the device.
+  """Installs a fresh fused runtime on the device; `choices` records schedules.
 
-  Args:
-    device: `gpu:0`, `cpu` or `STAND_IN`.
-    choices: Records its schedules.
+  The device is `gpu:0`, `cpu` or `STAND_IN`.
   """
   names, strategy = ['/CPU:0'], 'loop'
   if device in (STAND_IN, 'cpu'):

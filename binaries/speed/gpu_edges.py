@@ -72,12 +72,7 @@ def main() -> None:
 
 
 def measure(method: str, make_model: Callable[[], Any]) -> dict[str, Any]:
-  """Returns the row of a method's later rounds on the stand-in device.
-
-  Args:
-    method: Name of the method.
-    make_model: Makes the model.
-  """
+  """Returns the row of a method's later rounds on the stand-in device."""
   task = _task(make_model())
   process = tiny.build(method, task)
   watch = _Watch()

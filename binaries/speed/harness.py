@@ -30,9 +30,8 @@ class Cost(NamedTuple):
 def measure_flag(what: str, **limits: Any) -> tuple[str, flags_lib.Flag]:
   """Returns --measure of programs that measure in processes of their own.
 
-  Args:
-    what: What one process measures, such as 'one size'.
-    **limits: Of its values, see `flags.own_flag`.
+  `what` is what one process measures, such as 'one size'; for the limits of its
+  values, see `flags.own_flag`.
   """
   return flags_lib.own_flag(
       'measure', '', f'Measures {what} in this process and prints JSON; empty:'

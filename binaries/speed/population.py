@@ -152,11 +152,7 @@ def measure(
 ) -> dict[str, float]:
   """Trains on the population of a file; returns the cells of its row.
 
-  Args:
-    path: The file.
-    clients_per_round: Clients per round, at most all.
-    rounds: Number of rounds.
-    eval_clients: Clients per evaluation, at most all.
+  At most all clients take part in a round, or in an evaluation.
   """
   runtime.use('fused')
   data = _clients(path)

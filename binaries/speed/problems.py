@@ -27,9 +27,8 @@ def perm_hyperparameters(
 ) -> perm.PermHyperparameters:
   """Returns those with visits from the first round on, and a fixed lambda.
 
-  Args:
-    variant: `two_stage` or `single_loop`.
-    **values: Other hyperparameters.
+  The variant is `two_stage` or `single_loop`; the values are other
+  hyperparameters.
   """
   first = 'stage1_rounds' if variant == 'two_stage' else 'warmup_rounds'
   values.update({first: 0})

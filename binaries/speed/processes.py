@@ -166,9 +166,7 @@ def varying_cohorts(
 def sums(num_clients: int, is_ragged: bool) -> Rounds:
   """Returns sums of short vectors of many clients: the cost per client.
 
-  Args:
-    num_clients: Number of vectors.
-    is_ragged: Whether they have 3 to 7 entries, instead of 5.
+  Vectors have 5 entries; if they are ragged, 3 to 7.
   """
   generator = np.random.default_rng(3)
   sizes = [5] * num_clients

@@ -43,15 +43,12 @@ def ratio_table(rows: Rows) -> Optional[str]:
 
 
 def plot(rows: Rows, output_dir: str) -> str:
-  """Plots CPU seconds per round, one bar per runtime; returns the path.
-
-  Args:
-    rows: The measurements.
-    output_dir: Where PNG and SVG go.
-  """
+  """Plots CPU seconds per round, one bar per runtime; returns the path."""
   names = list(dict.fromkeys(row['workload'] for row in rows))
   runtimes = list(dict.fromkeys(row['runtime'] for row in rows))
-  picture, axes = figures.new_figure(max(4.2, 1.1 * len(names) + 1.4), 3.6, 1)
+  picture, axes = figures.new_figure(
+      max(4.2, 1.1 * len(names) + 1.4), 3.6, 1, grid=False
+  )
   width = 0.8 / len(runtimes)
   for number, runtime in enumerate(runtimes):
     own = [row for row in rows if row['runtime'] == runtime]
@@ -76,5 +73,4 @@ def plot(rows: Rows, output_dir: str) -> str:
   axes[0].set_xticks(range(len(names)), titles, fontsize=7)
   axes[0].grid(axis='y', alpha=0.25)
   axes[0].set_axisbelow(True)
-  figures.add_legend(picture, axes)
   return figures.save(picture, output_dir, 'runtime')

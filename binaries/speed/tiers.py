@@ -101,10 +101,8 @@ def _of_a_round(
 ) -> tuple[float, float, float]:
   """Returns CPU seconds of the server and of all clients; the server's share.
 
-  Args:
-    costs: Of the calls, in every turn.
-    ratios: Those of the tiers, which have equally many clients.
-    num_steps: Steps per measurement.
+  Costs are of the calls, in every turn; ratios are those of the tiers, which
+  have equally many clients; `num_steps` were taken per measurement.
   """
   server = [turn.cpu for turn in costs[_SERVER]]
   clients = [

@@ -32,7 +32,7 @@ def test_every_variant_can_be_built_and_has_as_many_trials(name):
       # compare_tuned refuses a flag of what a grid sets: it would act nowhere.
       algo = brackets.parse(variant)[0]
       assert not {f'{algo}_{option}' for option in grid.names} & set(given)
-      tried = grids.with_options(variant, grid, grid.values[0])
+      tried = grids.with_options(variant, grid.options(grid.values[0]))
       experiment.of_variant(tried, given, table)
 
 

@@ -40,8 +40,8 @@ def test_validation_is_drawn_beside_test_in_the_same_colour(saved):
     assert validation.get_color() == perm.get_color() != fedavg.get_color()
     assert not validation.get_label().startswith('perm')
     assert axis.get_ylabel() == f'{name.capitalize()}, mean over clients'
-  legend = [text.get_text() for text in saved[0].legends[0].get_texts()]
-  assert legend == ['perm', 'fedavg', 'test data', 'validation data']
+    _, legend = axis.get_legend_handles_labels()
+    assert legend == ['perm', 'fedavg', 'test data', 'validation data']
 
 
 def test_without_validation_there_is_nothing_to_explain(saved):

@@ -69,12 +69,12 @@ def test_one_seed_is_a_line_without_a_band(axes, tmp_path):
 
 def test_what_a_logarithm_lacks_is_left_out():
   """NaN, 0 and infinity of a seed; and the rounds where nobody has more."""
-  drawn = error_plots.band(error_plots.Curve(
+  drawn = error_plots.drawable(error_plots.Curve(
       np.arange(5),
       np.array([[1, _NAN, 0, 4, _NAN], [3, 5, np.inf, 0, _NAN]]),
   ))
   assert drawn.rounds.tolist() == [0, 1, 3]
-  assert drawn.values.tolist() == [[1, 5, 4], [2, 5, 4], [3, 5, 4]]
+  assert drawn.values.tolist() == [[1, None, 4], [3, 5, None]]
 
 
 def test_seeds_may_have_come_to_different_rounds():

@@ -25,7 +25,7 @@ def test_a_grid_is_a_name_and_distinct_values():
 def test_a_grid_of_several_has_all_combinations():
   grid = grids.parse_grids('a:1,2; b:3,4', ['m[c=0]'])['m[c=0]']
   assert grid == (('a', 'b'), ['1;3', '1;4', '2;3', '2;4'])
-  assert grids.with_options('m[c=0]', grid, '2;3') == 'm[c=0,a=2,b=3]'
+  assert grids.with_options('m[c=0]', grid.options('2;3')) == 'm[c=0,a=2,b=3]'
 
 
 def test_a_method_has_its_own_hyperparameters_beside_the_common_ones():

@@ -39,7 +39,6 @@ def plot_curves(
           label=_LABELS.get(curve.label, curve.label),
       )
     _finish(axis, _LABELS.get(title, title))
-  figures.add_legend(picture, axes)
   return figures.save(picture, output_dir, name)
 
 
@@ -76,7 +75,6 @@ def plot_points(
         [p.rho for p in own], [p.delta for p in own], 'o', color=color
     )
   _finish(axis, title)
-  figures.add_legend(picture, [axis])
   return figures.save(picture, output_dir, name)
 
 
@@ -86,4 +84,3 @@ def _finish(axis, title: str) -> None:
   axis.set_title(title, fontsize=10)
   axis.set_xlim(-0.02, 1.02)
   axis.set_ylim(bottom=-0.02)
-  axis.grid(alpha=0.25)

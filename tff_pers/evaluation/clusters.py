@@ -54,16 +54,12 @@ def load(router: np.ndarray) -> Load:
 
 
 def overlap(router: np.ndarray, groups: np.ndarray) -> float:
-  """Returns the largest overlap of two true clusters in adaptors.
+  """Returns the largest overlap of two true clusters, int[N], in adaptors.
 
     max_{a != b} sum_c min(m_ac, m_bc),   m_a = mean of pi over cluster a
 
   0 if every adaptor serves one cluster, 1 if two clusters have the same mean
-  router; 0 with one cluster.
-
-  Args:
-    router: float[N, C].
-    groups: int[N], the true clusters.
+  router, float[N, C]; 0 with one cluster.
   """
   router, groups = np.asarray(router), np.asarray(groups)
   means = [router[groups == g].mean(axis=0) for g in np.unique(groups)]
@@ -76,11 +72,7 @@ def overlap(router: np.ndarray, groups: np.ndarray) -> float:
 
 def recovery(predicted: np.ndarray, groups: np.ndarray) -> Recovery:
   """Scores predicted clusters, int[N], against the true ones, int[N]."""
-  _, predicted = np.unique(predicted, return_inverse=True)
-  _, groups = np.unique(groups, return_inverse=True)
-  together = np.zeros([predicted.max() + 1, groups.max() + 1])
-  # `together[...] += 1` would count pairs that occur several times only once.
-  np.add.at(together, (predicted, groups), 1)
+  together = sklearn_metrics.cluster.contingency_matrix(predicted, groups)
   matched = together[optimize.linear_sum_assignment(together, maximize=True)]
   return Recovery(
       accuracy=float(matched.sum() / len(groups)),
@@ -98,12 +90,8 @@ def of_router(router: np.ndarray) -> np.ndarray:
 def of_mixing(mixing: Any, num_clusters: int) -> np.ndarray:
   """Returns clusters of clients that learn from each other, int[N].
 
-  Average linkage, cut into `num_clusters`; clients are close if they give each
-  other large weights.
-
-  Args:
-    mixing: float[N, N], from `dense_mixing`.
-    num_clusters: Largest number of clusters.
+  Average linkage of mixing weights, float[N, N], cut into at most
+  `num_clusters`; clients are close if they give each other large weights.
   """
   # Linkage needs symmetric distances; mixing weights are not symmetric.
   affinity = mixing + mixing.T
@@ -117,11 +105,10 @@ def of_mixing(mixing: Any, num_clusters: int) -> np.ndarray:
 
 
 def dense_mixing(mixing: Any, num_clients: int) -> np.ndarray:
-  """Returns mixing weights as float32[N, N], also for sparse rows.
+  """Returns mixing weights as float32[N, N].
 
-  Args:
-    mixing: [N, N], or `<columns, values>` [N, k] with the largest of each row.
-    num_clients: N.
+  `mixing` is [N, N], or `<columns, values>` [N, k] with the largest of each
+  row.
   """
   if not isinstance(mixing, Mapping):
     return np.asarray(mixing)
@@ -136,9 +123,8 @@ def group_order(
 ) -> tuple[np.ndarray, list[int]]:
   """Returns the clients sorted by group, and the starts of new groups.
 
-  Args:
-    groups: int[N], -1 unknown, or None: then clients keep their order.
-    num_clients: N; if the groups are of another number, they are ignored.
+  Clients keep their order if `groups`, int[N], are None, unknown (-1) or those
+  of another number of clients.
   """
   if groups is None or np.any(groups < 0) or len(groups) != num_clients:
     return np.arange(num_clients), []
@@ -152,13 +138,9 @@ def score(
 ) -> Optional[Recovery]:
   """Returns how well a router, or else mixing weights, recover `groups`.
 
-  Args:
-    groups: int[N], the true clusters.
-    router: float[N, C], or None.
-    mixing: See `dense_mixing`, or None.
-
-  Returns:
-    None if both are None, or there is nothing to choose (C = 0, one client).
+  The true clusters are int[N], a router float[N, C], mixing weights as in
+  `dense_mixing`. None without both, or if there is nothing to choose (C = 0,
+  one client).
   """
   groups = np.asarray(groups)
   if router is not None:

@@ -88,11 +88,7 @@ def summary_rows(runs: Runs) -> list[dict[str, Any]]:
 
 
 def more_columns(runs: Runs) -> list[str]:
-  """Returns the further metric columns that any `clients.csv` has.
-
-  Args:
-    runs: Runs by (variant, seed).
-  """
+  """Returns the further metric columns that any `clients.csv` has."""
   return list(dict.fromkeys(
       f'{metric}_mean' for run in runs.values() if run is not None
       for metric in run.clients or ()
@@ -143,8 +139,7 @@ def write_tiers(top: str, runs: Runs) -> None:
 def tier_summary(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
   """Returns a row per variant and tier: means over seeds of the last round.
 
-  Args:
-    rows: Rows of `tiers.csv`, as texts.
+  `rows` are those of `tiers.csv`, as texts.
   """
   table = []
   last = {(row['algo'], row['tier'], row['seed']): row for row in rows}

@@ -58,12 +58,7 @@ def to_accuracy(
   That is until the first evaluated round whose `accuracy_mean` is at least
   `accuracy`; `kept_from` is the first round from which on all are. Both, and
   the costs, are None if there is no such round. The row `mean` has mean costs
-  of the clients; a row for each of `tiers` follows.
-
-  Args:
-    run: The run.
-    accuracy: In [0, 1].
-    tiers: The method's capacity tiers, rows of `cost.csv`.
+  of the clients; a row for each of `tiers`, rows of `cost.csv`, follows.
   """
   is_good = _accuracies(run) >= accuracy
   if not is_good.any():

@@ -22,9 +22,7 @@ _DOTS = dict(dashes=(1.0, 1.4), lw=1.3, alpha=0.9)
 def axis_label(name: str, *, is_both: bool = False) -> str:
   """Returns the axis label of a column of `metrics.csv`.
 
-  Args:
-    name: The column.
-    is_both: Whether there are validation data besides test data.
+  With validation data besides the test data, it is the label of both.
   """
   if name in _LABELS:
     return _LABELS[name]
@@ -78,10 +76,9 @@ def _plot_columns(runs, names, output_dir: str, figure_name: str) -> str:
     if name == 'accuracy_mean':
       figures.draw_baseline(axis.axhline, runs)
     figures.tick_at(axis, np.concatenate([[], *drawn]))
-    axis.grid(alpha=0.25)
-    if is_both:
-      _explain_dots(axis)
-  figures.add_legend(picture, axes)
+    if is_both:  # The legend explains lines and dots.
+      axis.plot([], [], '-', color='gray', lw=1.8, label='test data')
+      axis.plot([], [], color='gray', label='validation data', **_DOTS)
   return figures.save(picture, output_dir, figure_name)
 
 
@@ -89,22 +86,13 @@ def _draw_column(axis, number: int, members, name: str, validation):
   """Draws a variant's test and validation column; returns the rounds."""
   rounds, values = curves.common_rounds(members, name)
   if rounds.size:
-    figures.draw_seeds(
-        axis, members[0].variant, number, rounds, values.min(0),
-        values.mean(0), values.max(0),
-    )
+    figures.draw_seeds(axis, members[0].variant, number, rounds, values)
   held_out = curves.common_rounds(members, validation)
   if held_out[0].size:
     figures.draw_line(
         axis, None, number, held_out[0], held_out[1].mean(0), **_DOTS
     )
   return np.concatenate([rounds, held_out[0]])
-
-
-def _explain_dots(axis) -> None:
-  """Explains lines and dots in the legend."""
-  axis.plot([], [], '-', color='gray', lw=1.8, label='test data')
-  axis.plot([], [], color='gray', label='validation data', **_DOTS)
 
 
 def plot_smallest_tier(runs: Sequence[results.Run], output_dir: str) -> str:
@@ -122,22 +110,17 @@ def plot_smallest_tier(runs: Sequence[results.Run], output_dir: str) -> str:
     values = np.array([
         table[metric][np.isin(table['round'], rounds)] for table in smallest
     ])
-    figures.draw_seeds(
-        axis, variant, number, rounds, values.min(0), values.mean(0),
-        values.max(0),
-    )
+    figures.draw_seeds(axis, variant, number, rounds, values)
     axis.set_ylabel(f'{metric.capitalize()} of the smallest model')
   axis.set_xlabel(curves.across(runs))
-  axis.grid(alpha=0.25)
-  figures.add_legend(picture, [axis])
   return figures.save(picture, output_dir, 'tiers')
 
 
 def plot_costs(runs: Sequence[results.Run], output_dir: str) -> str:
   """Plots accuracy (or loss) against bytes and MACs of a client, cumulative."""
-  name = 'accuracy_mean'
-  if not any(figures.has(run.metrics, name) for run in runs):
-    name = 'loss_mean'
+  name = figures.first_known(
+      (run.metrics for run in runs), 'accuracy_mean', 'loss_mean'
+  )
   axes_of = {
       'Bytes of a client that takes part in all rounds': costs.cumulative_bytes,
       'MACs (forward) of such a client': costs.cumulative_macs,
@@ -152,8 +135,6 @@ def plot_costs(runs: Sequence[results.Run], output_dir: str) -> str:
     if axis.lines:
       axis.set_xscale('log')
     axis.set_ylabel(axis_label(name))
-    axis.grid(alpha=0.25)
-  figures.add_legend(picture, axes)
   return figures.save(picture, output_dir, 'costs')
 
 

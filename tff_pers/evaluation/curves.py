@@ -10,11 +10,7 @@ from tff_pers.evaluation import results
 
 
 def validation_of(name: str) -> str:
-  """Returns the validation column that belongs to a test column.
-
-  Args:
-    name: A column of `metrics.csv`; the result is '' if it has no counterpart.
-  """
+  """Returns the validation column of a test column, '' if there is none."""
   if not name.endswith('_mean'):
     return ''
   return f"{name.removesuffix('_mean')}_validation"
@@ -25,9 +21,7 @@ def common_rounds(
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns the rounds that all seeds have, [T], and values, [seeds, T].
 
-  Args:
-    runs: Runs of one variant; runs without the column are left out.
-    name: A column of `metrics.csv`.
+  Runs of the variant without the column are left out.
   """
   having = [run for run in runs if figures.has(run.metrics, name)]
   if not having:

@@ -25,9 +25,7 @@ class DamagedError(ValueError):
 def reading(path: str, tip: str = GO_ON) -> Iterator[None]:
   """Turns any error raised while reading a file into a `DamagedError`.
 
-  Args:
-    path: The file.
-    tip: What to do about it.
+  The tip says what to do about it.
   """
   try:
     yield
@@ -46,12 +44,9 @@ def rows(
 ) -> tuple[list[str], list[dict[str, str]]]:
   """Returns the names of the columns of a CSV file, and its rows.
 
-  Args:
-    path: The file.
-    required: Columns that it must have.
-
   Raises:
-    DamagedError: If a column is missing, or a row is too short or too long.
+    DamagedError: If a required column is missing, or a row is too short or too
+      long.
   """
   with reading(path), open(path, newline='', encoding='utf-8') as file:
     reader = csv.DictReader(file)

@@ -38,10 +38,8 @@ def decide(
 ) -> Decision:
   """Returns the decision.
 
-  Args:
-    validation: Values of every method that did not diverge on validation data
-      by client, simple methods first.
-    metric: `accuracy` or `loss`.
+  `validation` has the values of every method that did not diverge on validation
+  data by client, simple methods first.
 
   Raises:
     ValueError: If there is no method.
@@ -67,10 +65,7 @@ def decide(
 def ranked(values: Mapping[str, paired.Values], metric: str) -> list[str]:
   """Returns the methods, best mean over clients first."""
   sign = -1 if summary.is_higher_better(metric) else 1
-  means = {
-      name: paired.mean_of(own).mean
-      for name, own in values.items()
-  }
+  means = {name: paired.mean_of(own).mean for name, own in values.items()}
   return sorted(means, key=lambda name: sign * means[name])
 
 

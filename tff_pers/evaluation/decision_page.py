@@ -22,7 +22,6 @@ DIFFERENCE_COLUMNS = (
     'difference', 'difference_low', 'difference_high', 'p_value',
     'share_better', 'share_worse', 'bytes_per_client', 'trials', 'seconds',
 )
-FIGURE = 'choice'
 
 
 class Method(NamedTuple):
@@ -89,14 +88,7 @@ def choice_rows(
     found: Mapping[str, Method], order: Sequence[str], metric: str,
     recommended: str,
 ) -> list[dict[str, Any]]:
-  """Returns the ranking, rows of `COLUMNS`; some only for accuracies.
-
-  Args:
-    found: Methods by name.
-    order: The methods in the order of the rows.
-    metric: The metric of the values.
-    recommended: The recommended method.
-  """
+  """Returns the ranking, rows of `COLUMNS`; some only for accuracies."""
   rows = []
   for algo in order:
     method, test = found[algo], paired.mean_of(found[algo].test)
@@ -122,14 +114,7 @@ def difference_rows(
     found: Mapping[str, Method], order: Sequence[str], metric: str,
     recommended: str,
 ) -> list[dict[str, Any]]:
-  """Returns rows of `differences.csv`: to the recommended, on test data.
-
-  Args:
-    found: Methods by name.
-    order: The methods in the order of the rows.
-    metric: `accuracy` or `loss`.
-    recommended: The recommended method.
-  """
+  """Returns rows of `differences.csv`: to the recommended, on test data."""
   rows = []
   for algo in order:
     method, test = found[algo], paired.mean_of(found[algo].test)
@@ -161,11 +146,8 @@ def recommendation(
 ) -> str:
   """Returns the sentence that recommends a method and how certain that is.
 
-  Args:
-    decision: The decision.
-    order: The requested methods, simple ones first.
-    metric: `accuracy` or `loss`.
-    num_ended: Number of methods that finished.
+  `order` are the requested methods, simple ones first, of which `num_ended`
+  finished.
   """
   start = f'**{decision.algo}** is recommended'
   if 1 < num_ended < len(order):
@@ -210,9 +192,10 @@ def test_sentence(
   tests = {algo: method.test for algo, method in found.items()}
   best = decision_lib.ranked(tests, metric)[0]
   own = paired.mean_of(tests[recommended])
+  article = 'an' if metric[0] in 'afr' else 'a'
   text = (
       'On test data, which were not used for this choice, it has'
-      f' {_article(metric)} {metric} of {own.mean:.4f}{_interval(own)}.'
+      f' {article} {metric} of {own.mean:.4f}{_interval(own)}.'
       + _fall(found[recommended], metric)
   )
   if best == recommended:
@@ -247,13 +230,7 @@ def plot(
 ) -> str:
   """Plots results of methods, and differences to the recommended one.
 
-  Args:
-    found: Methods by name.
-    order: The methods in the order of the rows.
-    metric: The metric of the values.
-    recommended: The recommended method.
-    output_dir: Folder of the figure.
-    runs: Runs from which the accuracy of the most frequent class is taken.
+  The accuracy of the most frequent class is that of the runs.
 
   Returns:
     The path without suffix.
@@ -278,11 +255,9 @@ def plot(
   for axis in axes:
     axis.set_yticks(range(len(order)), order)
     axis.set_ylim(len(order) - 0.5, -0.5)
-    axis.grid(alpha=0.25)
   axes[0].set_xlabel(f'Test {metric} (circle: validation)')
   axes[1].set_xlabel(f'Test {metric}: better than {recommended} by')
-  figures.add_legend(picture, axes)
-  return figures.save(picture, output_dir, FIGURE)
+  return figures.save(picture, output_dir, 'choice')
 
 
 def _bar(axis, position: int, found: paired.Mean, color: str) -> None:
@@ -310,10 +285,6 @@ def _worst_decile(runs: Sequence[results.Run], metric: str) -> float:
 
 def _mean(values: paired.Values) -> float:
   return paired.mean_of(values).mean
-
-
-def _article(metric: str) -> str:
-  return 'an' if metric[0] in 'afr' else 'a'
 
 
 def _amount(found: paired.Difference, metric: str) -> str:

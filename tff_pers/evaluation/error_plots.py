@@ -22,15 +22,7 @@ class Curve(NamedTuple):
 
 
 def plot_runs(runs: Sequence[results.Run], output_dir: str) -> str:
-  """Plots the distance to the optimum; see `plot_panels`.
-
-  Args:
-    runs: Runs, including those without a distance.
-    output_dir: Folder of the figure `distance`.
-
-  Returns:
-    The path of the figure, without suffix.
-  """
+  """Plots the distance to the optimum; see `plot_panels`."""
   by_variant = {}
   for variant, members in figures.by_variant(runs).items():
     having = [run for run in members if figures.has(run.metrics, 'distance')]
@@ -56,27 +48,14 @@ def joined(seeds: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve:
   return Curve(rounds, table)
 
 
-def band(curve: Curve) -> Curve:
-  """Returns drawable rounds with lowest, mean and highest values.
+def drawable(curve: Curve) -> Curve:
+  """Returns the curve with a mask where a logarithmic axis cannot show it.
 
-  A logarithmic axis cannot show 0, NaN and infinity: a seed counts in the
-  rounds in which its value is positive and finite, and rounds without any such
-  seed are left out.
+  That is 0, NaN and infinity; rounds without any other value are left out.
   """
-  values = np.asarray(curve.values, np.float64)
-  drawn = np.isfinite(values) & (values > 0)
-  some = drawn.any(axis=0)
-  # One empty row, because the range over no seeds is undefined.
-  kept = np.where(drawn, values, np.nan)[:, some]
-  if not some.any():
-    kept = np.empty([1, 0])
-  return Curve(
-      np.asarray(curve.rounds)[some],
-      np.array([
-          np.nanmin(kept, axis=0), np.nanmean(kept, axis=0),
-          np.nanmax(kept, axis=0),
-      ]),
-  )
+  values = np.ma.masked_less_equal(np.ma.masked_invalid(curve.values), 0)
+  some = values.count(axis=0) > 0
+  return Curve(curve.rounds[some], values[:, some])
 
 
 def plot_panels(
@@ -86,14 +65,8 @@ def plot_panels(
   """Plots panels side by side; a line per variant with a band over seeds.
 
   The line is the mean over seeds, the band their range. A single seed has no
-  band. A variant has the same colour in all panels.
-
-  Args:
-    panels: Curves by variant, by title of the panel.
-    output_dir: Folder of the figure.
-    name: Its name, without suffix.
-    label: Label of the error.
-    across: Label of the rounds.
+  band. A variant has the same colour in all panels. Curves are by variant, by
+  title of the panel.
 
   Returns:
     The path of the figure, without suffix.
@@ -104,7 +77,11 @@ def plot_panels(
   ))
   for axis, (title, curves) in zip(axes, panels.items()):
     for variant, curve in curves.items():
-      _draw(axis, variant, curve, variants.index(variant))
+      rounds, values = drawable(curve)
+      if rounds.size:
+        figures.draw_seeds(
+            axis, variant, variants.index(variant), rounds, values
+        )
     axis.set_yscale('log')
     axis.set_xlabel(across)
     axis.set_ylabel(label)
@@ -112,12 +89,4 @@ def plot_panels(
     figures.tick_at(axis, np.concatenate(
         [[], *(curve.rounds for curve in curves.values())]
     ))
-    axis.grid(alpha=0.25)
-  figures.add_legend(picture, axes)
   return figures.save(picture, output_dir, name)
-
-
-def _draw(axis, variant: str, curve: Curve, number: int) -> None:
-  rounds, values = band(curve)
-  if rounds.size:
-    figures.draw_seeds(axis, variant, number, rounds, *values)

@@ -27,16 +27,20 @@ _NO_LAYOUT = {
 
 
 def new_figure(
-    width: float, height: float, num_axes: int
+    width: float, height: float, num_axes: int, *, grid: bool = True
 ) -> tuple[Any, Sequence[Any]]:
   """Returns a figure of the given inches, and its axes side by side."""
   # Without pyplot, which keeps every figure in memory until it is closed.
   picture = figure.Figure(figsize=(width, height), layout='constrained')
-  return picture, picture.subplots(1, num_axes, squeeze=False)[0]
+  axes = picture.subplots(1, num_axes, squeeze=False)[0]
+  for axis in axes if grid else ():
+    axis.grid(alpha=0.25)
+  return picture, axes
 
 
 def save(picture: Any, output_dir: str, name: str) -> str:
-  """Writes name.png and name.svg; returns the path without suffix."""
+  """Writes name.png and name.svg with a legend; returns the path without it."""
+  _add_legend(picture)
   os.makedirs(output_dir, exist_ok=True)
   path = os.path.join(output_dir, name)
   with warnings.catch_warnings(), rc_context(_NO_LAYOUT):
@@ -65,16 +69,10 @@ def draw_line(
     axis: Any, label: Optional[str], number: int, x: np.ndarray,
     y: np.ndarray, **line: Any,
 ) -> None:
-  """Draws a line.
+  """Draws a line in the style of its number; x and y are [T].
 
-  Args:
-    axis: Axis to draw on.
-    label: Label of the line; None: it has none in the legend.
-    number: Number of the line, see `style`.
-    x: Floats [T].
-    y: Floats [T].
-    **line: Options of matplotlib's lines; without a marker, a single point gets
-      one.
+  Without a label it is not in the legend. `line` has options of matplotlib's
+  lines; without a marker, a single point gets one.
   """
   color, dash = style(number)
   line = {'marker': 'o' if len(x) == 1 else None, 'lw': 1.8, **line}
@@ -82,21 +80,15 @@ def draw_line(
 
 
 def draw_seeds(
-    axis: Any, label: str, number: int, x: np.ndarray, lowest: np.ndarray,
-    mean: np.ndarray, highest: np.ndarray, **line: Any,
+    axis: Any, label: str, number: int, x: np.ndarray, values: np.ndarray,
+    **line: Any,
 ) -> None:
   """Draws the mean over seeds as a line, and their range as a band.
 
-  Args:
-    axis: Axis to draw on.
-    label: Label of the line.
-    number: Number of the line, see `style`.
-    x: Floats [T].
-    lowest: Lowest value of a seed, floats [T].
-    mean: Floats [T].
-    highest: Highest value of a seed, floats [T].
-    **line: See `draw_line`.
+  x is [T], values are [seeds, T], masked where a seed has none. The others are
+  those of `draw_line`.
   """
+  lowest, mean, highest = values.min(0), values.mean(0), values.max(0)
   draw_line(axis, label, number, x, mean, **line)
   if not np.array_equal(lowest, highest):  # One seed has no range.
     color, _ = style(number)
@@ -107,11 +99,7 @@ def tick_at(axis: Any, evaluated: np.ndarray) -> None:
   """Puts ticks on an axis of rounds only at evaluated rounds.
 
   A few rounds all get ticks. Of many, round numbers do; if too few of these
-  were evaluated, some evaluated rounds do.
-
-  Args:
-    axis: Its x axis shows rounds.
-    evaluated: The rounds that were evaluated, floats [T], in any order.
+  were evaluated, some evaluated rounds do. `evaluated` are rounds in any order.
   """
   rounds = ticks = np.unique(evaluated)
   if len(rounds) > _MAX_TICKS:
@@ -124,10 +112,10 @@ def tick_at(axis: Any, evaluated: np.ndarray) -> None:
   axis.set_xticks(ticks, [f'{tick:g}' for tick in ticks])
 
 
-def add_legend(picture: Any, axes: Iterable[Any]) -> None:
-  """Puts one legend for all axes below them."""
+def _add_legend(picture: Any) -> None:
+  """Puts one legend for all labelled lines below the axes."""
   handles: dict[str, Any] = {}
-  for axis in axes:
+  for axis in picture.axes:
     for handle, label in zip(*axis.get_legend_handles_labels()):
       handles.setdefault(label, handle)
   if handles:
@@ -155,11 +143,7 @@ def has(columns: Optional[Mapping[str, np.ndarray]], name: str) -> bool:
 def baseline(run: results.Run) -> Optional[float]:
   """Returns the accuracy of always predicting a client's most frequent class.
 
-  Args:
-    run: A run.
-
-  Returns:
-    The mean over the clients that train; None if it is unknown.
+  It is the mean over the clients that train; None if it is unknown.
   """
   if not has(run.clients, 'majority'):
     return None
@@ -170,11 +154,9 @@ def baseline(run: results.Run) -> Optional[float]:
 def draw_baseline(
     draw: Callable[..., Any], runs: Iterable[results.Run]
 ) -> None:
-  """Draws the `baseline` of runs as a thin line, if it is known.
+  """Draws the mean `baseline` of runs as a thin line, if it is known.
 
-  Args:
-    draw: `axhline` or `axvline` of an axis of accuracies.
-    runs: Runs on the same data.
+  `draw` is `axhline` or `axvline` of an axis of accuracies.
   """
   known = [value for value in map(baseline, runs) if value is not None]
   if known:
@@ -182,6 +164,17 @@ def draw_baseline(
         float(np.mean(known)), color='black', lw=0.8, dashes=(6, 3),
         label='always the most frequent class',
     )
+
+
+def first_known(
+    tables: Iterable[Optional[Mapping[str, np.ndarray]]], *names: str
+) -> str:
+  """Returns the first of the columns that any table has, else the last."""
+  tables = list(tables)
+  return next(
+      (name for name in names if any(has(table, name) for table in tables)),
+      names[-1],
+  )
 
 
 def by_variant(runs: Iterable[results.Run]) -> dict[str, list[results.Run]]:

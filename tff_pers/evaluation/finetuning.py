@@ -5,6 +5,7 @@ from typing import Any, Mapping, Optional, Sequence
 
 import numpy as np
 
+from tff_pers.evaluation import curve_plots
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
@@ -13,13 +14,11 @@ from tff_pers.evaluation import summary
 def rows(
     seen: int, metrics: Mapping[int, Mapping[str, np.ndarray]]
 ) -> list[dict[str, Any]]:
-  """Returns the rows of `finetuning.csv`.
+  """Returns the rows of `finetuning.csv`, of clients with this `seen`.
 
-  Args:
-    seen: 1 for clients that train, 0 for those that never do.
-    metrics: By number of steps, then by name, [N] each, NaN for clients without
-      test examples. `share_hurt` is the share of clients that are worse off
-      than with 0 steps, empty if 0 is not among the numbers.
+  Metrics are by number of steps, then by name, [N] each, NaN for clients
+  without test examples. `share_hurt` is the share of clients that are worse off
+  than with 0 steps, empty if 0 is not among the numbers.
   """
   return [
       dict(
@@ -60,18 +59,14 @@ def plot(runs: Sequence[results.Run], output_dir: str) -> str:
 
   Clients that train are on the left, clients that never do on the right.
 
-  Args:
-    runs: Runs, some of which have a `finetuning`.
-    output_dir: Folder of the figure.
-
   Returns:
     The path of the figure, without suffix.
   """
   having = [run for run in runs if run.finetuning is not None]
   variants = figures.by_variant(having)
-  name = 'accuracy_mean'
-  if not any(figures.has(_columns(run), name) for run in having):
-    name = 'loss_mean'
+  name = figures.first_known(
+      (run.finetuning for run in having), 'accuracy_mean', 'loss_mean'
+  )
   sides = [
       seen for seen in (1, 0)
       if any(np.any(_columns(run)['seen'] == seen) for run in having)
@@ -85,8 +80,7 @@ def plot(runs: Sequence[results.Run], output_dir: str) -> str:
       # Seeds of a variant have the same flags, and thus the same numbers.
       steps, values = curves[0][0], np.array([curve[1] for curve in curves])
       figures.draw_seeds(
-          axis, variant, number, steps, values.min(0), values.mean(0),
-          values.max(0), marker='o', ms=4,
+          axis, variant, number, steps, values, marker='o', ms=4
       )
     axis.set_xscale('symlog', linthresh=1.0)
     _tick_at_steps(axis, having)
@@ -95,12 +89,7 @@ def plot(runs: Sequence[results.Run], output_dir: str) -> str:
         'Clients that train' if seen else 'Clients that never train',
         fontsize=10,
     )
-    axis.grid(alpha=0.25)
-  axes[0].set_ylabel(
-      'Test accuracy, mean over clients' if name == 'accuracy_mean'
-      else 'Test loss, mean over clients'
-  )
-  figures.add_legend(picture, axes)
+  axes[0].set_ylabel(curve_plots.axis_label(name))
   return figures.save(picture, output_dir, 'finetuning')
 
 

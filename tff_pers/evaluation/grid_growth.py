@@ -61,14 +61,9 @@ def beyond(
 ) -> Optional[str]:
   """Returns the value beyond the end of a grid, in the grid's own ratio.
 
-  Args:
-    spec: The hyperparameter, for its type and its range.
-    end: The outermost value.
-    inner: The one next to it.
-
-  Returns:
-    The value; None if there is none: at 0, which a ratio neither leaves nor
-    reaches, and at the bounds of the range.
+  That is the ratio of the end and the value next to it, `inner`. None at 0,
+  which a ratio neither leaves nor reaches, and at the bounds of the
+  hyperparameter.
   """
   if end * inner <= 0:
     return None
@@ -85,11 +80,6 @@ def between(
   """Returns the geometric mean of two values; beside or across 0, the mean.
 
   None if there is nothing in between, as for the integers 1 and 2.
-
-  Args:
-    spec: The hyperparameter, for its type and its range.
-    one: A value.
-    other: Another.
   """
   middle = (one + other) / 2
   if one * other > 0:

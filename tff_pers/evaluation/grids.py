@@ -91,9 +91,9 @@ def _factors(text: str) -> dict[str, list[str]]:
   return table
 
 
-def with_options(variant: str, grid: Grid, value: str) -> str:
-  """Returns the variant with a value of the grid, see `with_option`."""
-  for name, own in grid.options(value).items():
+def with_options(variant: str, options: Mapping[str, str]) -> str:
+  """Returns the variant with more options, see `with_option`."""
+  for name, own in options.items():
     variant = with_option(variant, name, own)
   return variant
 
@@ -124,12 +124,8 @@ def common(grids: Mapping[str, Grid]) -> list[str]:
 def numbers(values: Iterable[str]) -> list[Optional[list[float]]]:
   """Returns the numbers tried for each hyperparameter of a grid.
 
-  Args:
-    values: Values as in a `Grid`.
-
-  Returns:
-    For each hyperparameter its distinct values, ascending; None for one whose
-    values are not all numbers.
+  They are distinct and ascending; None for one whose values are not all
+  numbers.
   """
   found = []
   for texts in zip(*(value.split(';') for value in values)):

@@ -42,12 +42,6 @@ class Values(dict[str, float]):
       self, values: Mapping[str, float],
       splits: Sequence[Mapping[str, float]] = (),
   ):
-    """Stores the values.
-
-    Args:
-      values: Values by client.
-      splits: See the class.
-    """
     super().__init__(values)
     self.splits = splits
 
@@ -97,15 +91,10 @@ def of_clients(
     runs: Sequence[results.Run], metric: str, *, validation: bool = False,
     by_split: bool = False,
 ) -> Values:
-  """Returns each client's mean over seeds.
+  """Returns each client's mean over seeds on test or validation data.
 
-  Clients that never train, and those without examples, are left out.
-
-  Args:
-    runs: Runs of one method with different seeds.
-    metric: `accuracy` or `loss`.
-    validation: Whether to use validation data, not test data.
-    by_split: Whether each run has another split, whose noise is included.
+  Clients that never train, and those without examples, are left out. With
+  `by_split`, each run has another split, whose noise is included.
   """
   splits = []
   if by_split and len(runs) > 1:
@@ -140,11 +129,9 @@ def mean_of(values: Values) -> Mean:
 def mean(
     values: npt.ArrayLike, splits: Sequence[Sequence[float]] = ()
 ) -> Mean:
-  """Returns the mean over clients with its interval.
+  """Returns the mean over clients of values, [N], with its interval.
 
-  Args:
-    values: [N], by client.
-    splits: Values of the clients in each split, if their noise is included.
+  With values of the clients in each split, their noise is included.
   """
   values = np.asarray(values, np.float64)
   count = values.size

@@ -2,7 +2,6 @@
 
 from typing import Optional, Sequence
 
-from matplotlib import colors
 from matplotlib import ticker
 import numpy as np
 
@@ -79,11 +78,10 @@ _NAMED_CLASSES = 10
 def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
   """Plots the distribution over clients: the share at or below a value."""
   finished = [run for run in runs if run.clients is not None]
-  name = next((run.config.get('metric', 'accuracy') for run in finished), '')
-  if not any(figures.has(run.clients, name) for run in finished):
-    name = 'accuracy'
-  if not any(figures.has(run.clients, name) for run in finished):
-    name = 'loss'
+  asked = next((run.config.get('metric', 'accuracy') for run in finished), '')
+  name = figures.first_known(
+      (run.clients for run in finished), asked, 'accuracy', 'loss'
+  )
   picture, axes = figures.new_figure(5.2, 3.4, 1)
   for number, (variant, members) in enumerate(figures.by_variant(runs).items()):
     pooled = [
@@ -106,8 +104,6 @@ def plot_clients(runs: Sequence[results.Run], output_dir: str) -> str:
   axes[0].set_xlabel(f'Test {name} of a client, last evaluated round')
   axes[0].set_ylabel('Share of clients at or below')
   axes[0].set_ylim(0, 1.02)
-  axes[0].grid(alpha=0.25)
-  figures.add_legend(picture, axes)
   return figures.save(picture, output_dir, 'clients')
 
 
@@ -117,7 +113,7 @@ def plot_mixing(run: results.Run, output_dir: str) -> str:
   order, edges = clusters.group_order(run.groups, matrix.shape[1])
   has_owners = 'models_used' not in run.metrics
   matrix = matrix[np.ix_(order, order)] if has_owners else matrix[:, order]
-  picture, axes = figures.new_figure(5.0, 4.2, 1)
+  picture, axes = figures.new_figure(5.0, 4.2, 1, grid=False)
   image = axes[0].imshow(
       matrix, cmap='viridis', vmin=0.0, interpolation='nearest',
       aspect='equal' if has_owners else 'auto',
@@ -138,28 +134,14 @@ def plot_mixing(run: results.Run, output_dir: str) -> str:
 
 def plot_router(run: results.Run, output_dir: str) -> str:
   """Plots clients x models, clients ordered by true group if known."""
-  router = np.asarray(run.router)
-  order, edges = clusters.group_order(run.groups, len(router))
-  height = min(max(2.6, 0.16 * len(router) + 1.2), 9.0)
-  picture, axes = figures.new_figure(
-      min(max(4.4, 0.35 * router.shape[1] + 2.0), 9.0), height, 1
+  picture, axis, bar = _new_map(
+      run, np.asarray(run.router), 0.35, 'viridis', 1.0, 'white'
   )
-  image = axes[0].imshow(
-      router[order], cmap='viridis', vmin=0.0, vmax=1.0, aspect='auto',
-      interpolation='nearest',
-  )
-  bar = picture.colorbar(image, ax=axes[0], fraction=0.06, pad=0.04)
   bar.set_label('Weight')
-  _mark_groups(axes[0].axhline, edges, 'white')
   if run.class_names and len(run.class_names) <= _NAMED_CLASSES:
-    axes[0].set_xticks(range(len(run.class_names)), run.class_names)
-  else:
-    locator = ticker.MaxNLocator(integer=True, nbins=11)
-    axes[0].xaxis.set_major_locator(locator)
-  _client_ticks(axes[0].yaxis, order, run.client_names)
-  axes[0].set_xlabel('Adaptor or model')
-  axes[0].set_ylabel('Client' + (' (by true group)' if edges else ''))
-  axes[0].set_title(f'{run.variant}: who uses what', fontsize=10)
+    axis.set_xticks(range(len(run.class_names)), run.class_names)
+  axis.set_xlabel('Adaptor or model')
+  axis.set_title(f'{run.variant}: who uses what', fontsize=10)
   return figures.save(picture, output_dir, 'router')
 
 
@@ -169,9 +151,9 @@ def plot_parameters(runs: Sequence[results.Run], output_dir: str) -> str:
   Bars are the range over seeds. The axis is linear below 1 % and logarithmic
   above.
   """
-  name = 'accuracy_mean'
-  if not any(figures.has(run.metrics, name) for run in runs):
-    name = 'loss_mean'
+  name = figures.first_known(
+      (run.metrics for run in runs), 'accuracy_mean', 'loss_mean'
+  )
   picture, axes = figures.new_figure(5.2, 3.6, 1)
   for number, (variant, members) in enumerate(figures.by_variant(runs).items()):
     extra = _extra_parameters(members[0])
@@ -192,8 +174,6 @@ def plot_parameters(runs: Sequence[results.Run], output_dir: str) -> str:
   axes[0].set_ylabel(curve_plots.axis_label(name))
   if name == 'loss_mean':
     curve_plots.log_if_wide(axes[0], runs, [name])
-  axes[0].grid(alpha=0.25)
-  figures.add_legend(picture, axes)
   return figures.save(picture, output_dir, 'parameters')
 
 
@@ -209,27 +189,42 @@ def plot_data(run: results.Run, output_dir: str) -> str:
   """Plots training examples per client and class."""
   counts = run.class_counts
   assert counts is not None
-  order, edges = clusters.group_order(run.groups, len(counts))
-  height = min(max(2.6, 0.16 * len(counts) + 1.2), 9.0)
-  width = min(max(4.4, 0.3 * counts.shape[1] + 2.0), 9.0)
-  picture, axes = figures.new_figure(width, height, 1)
-  image = axes[0].imshow(
-      counts[order], cmap='Blues', aspect='auto',
-      interpolation='nearest', norm=colors.Normalize(0, counts.max()),
+  picture, axis, bar = _new_map(
+      run, counts, 0.3, 'Blues', counts.max(), figures.COLORS[1]
   )
-  bar = picture.colorbar(image, ax=axes[0], fraction=0.06, pad=0.04)
   bar.set_label('Training examples')
   bar.locator = ticker.MaxNLocator(integer=True)
-  _mark_groups(axes[0].axhline, edges, figures.COLORS[1])
-  axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True, nbins=11))
-  _client_ticks(axes[0].yaxis, order, run.client_names)
-  axes[0].set_xlabel('Class')
-  axes[0].set_ylabel('Client' + (' (by true group)' if edges else ''))
-  axes[0].set_title(
+  axis.set_xlabel('Class')
+  axis.set_title(
       f"{run.config['flags']['task']}: {run.config['flags']['partition']}",
       fontsize=10,
   )
   return figures.save(picture, output_dir, 'data')
+
+
+def _new_map(
+    run: results.Run, table: np.ndarray, inches: float, colors: str,
+    largest: float, edge_color: str,
+):
+  """Returns figure, axis and bar of a map of clients, [N, columns].
+
+  Clients are ordered by true group if known. A column has a width of `inches`.
+  """
+  order, edges = clusters.group_order(run.groups, len(table))
+  picture, (axis,) = figures.new_figure(
+      min(max(4.4, inches * table.shape[1] + 2.0), 9.0),
+      min(max(2.6, 0.16 * len(table) + 1.2), 9.0), 1, grid=False,
+  )
+  image = axis.imshow(
+      table[order], cmap=colors, vmin=0, vmax=largest, aspect='auto',
+      interpolation='nearest',
+  )
+  bar = picture.colorbar(image, ax=axis, fraction=0.06, pad=0.04)
+  _mark_groups(axis.axhline, edges, edge_color)
+  axis.xaxis.set_major_locator(ticker.MaxNLocator(integer=True, nbins=11))
+  _client_ticks(axis.yaxis, order, run.client_names)
+  axis.set_ylabel('Client' + (' (by true group)' if edges else ''))
+  return picture, axis, bar
 
 
 def _mark_groups(line, edges, color: str) -> None:

@@ -4,7 +4,6 @@ If one class is rare, a model that never predicts it has a high accuracy; the
 share of the most frequent class, recall and AUC reveal it.
 """
 
-import functools
 import types
 from typing import Callable, Mapping, NamedTuple, Optional, Sequence
 import warnings
@@ -110,29 +109,22 @@ _OF_TARGETS: Mapping[str, Callable[[Predictions], float]] = dict(
 )
 
 
-def _of_own(
-    metric: Callable[[np.ndarray, np.ndarray], float], found: Predictions
-) -> float:
-  return metric(found.y, found.outputs)
-
-
 def of_clients(
     found: Sequence[Optional[Predictions]], metrics: Sequence[str] = (),
     own: Own = types.MappingProxyType({}),
 ) -> list[dict[str, float]]:
-  """Returns the metrics of each client.
+  """Returns the metrics of each client; all, or those that are named.
 
-  NaN for clients without examples, or with non-finite predictions.
-
-  Args:
-    found: Predictions of the clients' models, all labels or all targets.
-    metrics: Names of metrics; empty: all.
-    own: Metrics that the task brings.
+  NaN for clients without examples, or with non-finite predictions. Predictions
+  are all of labels or all of targets; `own` are the metrics that the task
+  brings.
   """
   ranks = {each.outputs.ndim for each in found if each is not None}
-  known = dict(_OF_LABELS if 2 in ranks else _OF_TARGETS if ranks else {})
+  known: dict[str, Callable[..., float]] = dict(
+      _OF_LABELS if 2 in ranks else _OF_TARGETS if ranks else {}
+  )
   for name, metric in own.items():
-    known[name] = functools.partial(_of_own, metric)
+    known[name] = lambda each, metric=metric: metric(*each)
   return [
       {
           name: float(known[name](each))
@@ -146,13 +138,7 @@ def mean(
     found: Sequence[Optional[Predictions]], metric: str,
     own: Own = types.MappingProxyType({}),
 ) -> float:
-  """Returns the mean of a metric over the clients that have it.
-
-  Args:
-    found: See `of_clients`.
-    metric: Its name.
-    own: Metrics that the task brings.
-  """
+  """Returns the mean of a metric over the clients that have it."""
   values = [row[metric] for row in of_clients(found, (metric,), own)]
   values = [value for value in values if not np.isnan(value)]
   return float(np.mean(values)) if values else np.nan
@@ -170,13 +156,8 @@ def confusion(found: Sequence[Predictions]) -> np.ndarray:
 def rarity_sentence(table: np.ndarray, classes: Sequence[str]) -> str:
   """Returns a sentence if accuracy is near the most frequent class's share.
 
-  Args:
-    table: See `confusion`.
-    classes: Names of the classes.
-
-  Returns:
-    The sentence, with the recall of the other classes; '' if the accuracy is
-    more than .01 above the share of the most frequent class.
+  It has the recall of the other classes, and is '' if the accuracy is more than
+  .01 above that share. The table is that of `confusion`.
   """
   there, right, total = table.sum(axis=1), np.diag(table), table.sum()
   if np.count_nonzero(there) < 2 or (
@@ -192,12 +173,7 @@ def rarity_sentence(table: np.ndarray, classes: Sequence[str]) -> str:
 
 
 def recognized_sentence(table: np.ndarray, classes: Sequence[str]) -> str:
-  """Returns a sentence on the correctly predicted rows of each class.
-
-  Args:
-    table: See `confusion`.
-    classes: Names of the classes.
-  """
+  """Returns a sentence on the correctly predicted rows of each class."""
   there, right = table.sum(axis=1), np.diag(table)
   found = [
       f'{right[c]} of {there[c]} of {classes[c]}' for c in np.flatnonzero(there)

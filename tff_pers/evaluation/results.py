@@ -190,13 +190,7 @@ def write_clients(folder: str, rows: Sequence[Mapping[str, Any]]) -> None:
 def write_confusion(
     folder: str, table: np.ndarray, classes: Sequence[str]
 ) -> None:
-  """Writes `confusion.csv`: test examples by class and predicted class.
-
-  Args:
-    folder: The run's folder.
-    table: int[C, C].
-    classes: Names of the classes.
-  """
+  """Writes int[C, C], test examples by class and predicted class."""
   columns = ('class', *(f'predicted_{name}' for name in classes))
   write_csv(os.path.join(folder, CONFUSION), columns, [
       dict(zip(columns, (name, *row)))
@@ -290,14 +284,9 @@ def read_rows(
 ) -> list[dict[str, str]]:
   """Returns the rows of a CSV file as texts; empty without the file.
 
-  Args:
-    folder: The folder.
-    name: Name of the file.
-    required: Columns that it must have.
-    numbers: Columns among them that must be numbers or empty.
-
   Raises:
-    damaged.DamagedError: If the file is damaged.
+    damaged.DamagedError: If the file is damaged, a required column is missing,
+      or a cell of the columns `numbers` is neither a number nor empty.
   """
   path = os.path.join(folder, name)
   if not os.path.exists(path):
@@ -344,11 +333,6 @@ def write_csv(
   """Writes a CSV file atomically.
 
   None is an empty cell; texts are written by `files.to_cell`.
-
-  Args:
-    path: The file.
-    columns: Names of the columns.
-    rows: A cell for each column, by name.
 
   Raises:
     ValueError: If a row has a cell without a column.

@@ -1,6 +1,7 @@
 """Tables and heat maps of robust rules against attacks."""
 
 import collections
+import statistics
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -19,14 +20,10 @@ def cells(
 ) -> tuple[list[str], list[str], np.ndarray]:
   """Returns (rules, attacks, values) of the rows of `robustness.csv`.
 
-  Args:
-    rows: Rows with the fields `rule`, `attack` and `final`, a number.
-
-  Returns:
-    The rules and attacks in their order in `rows`, and float64[rules, attacks,
-    3]: smallest, median and largest `final` over the seeds; NaN if there is no
-    row. A NaN or infinite `final` counts as infinity in all three, because a
-    diverged run is worse than any number.
+  Rules and attacks are in the order of the rows; values are float64[rules,
+  attacks, 3]: smallest, median and largest `final` over the seeds, NaN if there
+  is no row. A NaN or infinite `final` counts as infinity in all three, because
+  a diverged run is worse than any number.
   """
   found = collections.defaultdict(list)
   for row in rows:
@@ -39,7 +36,7 @@ def cells(
   values = np.full([len(rules), len(attacks), 3], np.nan)
   for (rule, attack), finals in found.items():
     values[rules.index(rule), attacks.index(attack)] = [
-        min(finals), _median(finals), max(finals)
+        min(finals), statistics.median_high(finals), max(finals)
     ]
   return rules, attacks, values
 
@@ -49,11 +46,8 @@ def best_rules(
 ) -> list[str]:
   """Returns the rules with the best worst-case accuracy over all cells.
 
-  Only cells of the first seed count, because all rules have them.
-
-  Args:
-    parts: The rows of every table.
-    number: How many rules.
+  Only cells of the first seed count, because all rules have them. `parts` are
+  the rows of every table.
   """
   worst: dict[str, float] = {}
   for rows in parts:
@@ -64,11 +58,6 @@ def best_rules(
       least = min(0.0 if value > 1 else value for value in row)
       worst[rule] = min(least, worst.get(rule, 1.0))
   return sorted(worst, key=worst.__getitem__, reverse=True)[:number]
-
-
-def _median(values: Sequence[float]) -> float:
-  """Returns the middle value, or the larger of the middle two."""
-  return sorted(values)[len(values) // 2]
 
 
 def markdown(rows: Sequence[Mapping[str, Any]], is_distance: bool) -> str:
@@ -87,10 +76,8 @@ def markdown(rows: Sequence[Mapping[str, Any]], is_distance: bool) -> str:
 def text(value: np.ndarray, is_distance: bool) -> str:
   """Returns the text of a cell: the median, and the worst seed if different.
 
-  Args:
-    value: float64[3], smallest, median and largest over the seeds.
-    is_distance: Whether values are distances, where small is good, or
-      accuracies.
+  `value` is float64[3], smallest, median and largest over the seeds, either
+  distances, where small is good, or accuracies.
   """
   if np.isnan(value[1]):
     return ''
@@ -110,13 +97,8 @@ def plot(
 ) -> str:
   """Writes robustness.png and .svg, a heat map; returns the path without it.
 
-  Green is good: small distances (on a logarithmic scale), large accuracies.
-  The number in a cell is the median over the seeds.
-
-  Args:
-    rows: Rows of `robustness.csv`.
-    output_dir: Folder of the figure.
-    is_distance: Whether `final` is a distance or an accuracy.
+  Green is good: small distances (on a logarithmic scale), large accuracies. The
+  number in a cell is the median over the seeds.
   """
   rules, attacks, values = cells(rows)
   medians = values[..., 1]
@@ -124,7 +106,7 @@ def plot(
   if is_distance:
     shown = np.log10(np.maximum(shown, _SMALLEST))
   picture, (axis,) = figures.new_figure(
-      2.6 + 1.1 * len(attacks), 1.4 + 0.36 * len(rules), 1
+      2.6 + 1.1 * len(attacks), 1.4 + 0.36 * len(rules), 1, grid=False
   )
   # Cells without a number get the worst colour; cells not run are white.
   axis.set_facecolor('white')

@@ -5,6 +5,7 @@ from typing import Any, Mapping, Optional, Sequence
 import numpy as np
 
 from tff_pers.evaluation import comparison
+from tff_pers.evaluation import curve_plots
 from tff_pers.evaluation import figures
 
 COLUMNS = ('split', 'private_share', 'seeds', 'accuracy_mean', 'accuracy_std',
@@ -16,10 +17,8 @@ def rows(
 ) -> list[dict[str, Any]]:
   """Returns a row of `COLUMNS` per variant, by increasing share.
 
-  Args:
-    runs: Runs by (variant, seed); None for a diverged run.
-    splits: The name of each variant's split.
-    ends: The shares of variants that split nothing: 0 or 1.
+  `splits` are the names of the variants' splits, `ends` the shares (0 or 1) of
+  variants that split nothing.
   """
   found = []
   for row in comparison.summary_rows(runs):
@@ -46,9 +45,7 @@ def _share(runs: comparison.Runs, variant: str, ends) -> Optional[float]:
 def plot(table: Sequence[Mapping[str, Any]], output_dir: str) -> str:
   """Plots a table of `rows`; bars are standard deviations over seeds.
 
-  Args:
-    table: See `rows`; the loss is drawn if there is no accuracy.
-    output_dir: Folder of the figure.
+  The loss is drawn if there is no accuracy.
 
   Returns:
     The path of the figure, without suffix.
@@ -74,10 +71,5 @@ def plot(table: Sequence[Mapping[str, Any]], output_dir: str) -> str:
       [0, 1e-3, 1e-2, 1e-1, 1], ['0', '0.1 %', '1 %', '10 %', '100 %']
   )
   axis.set_xlabel('Share of private parameters')
-  axis.set_ylabel(
-      'Test accuracy, mean over clients' if metric == 'accuracy_mean'
-      else 'Test loss, mean over clients'
-  )
-  axis.grid(alpha=0.25)
-  figures.add_legend(picture, [axis])
+  axis.set_ylabel(curve_plots.axis_label(metric))
   return figures.save(picture, output_dir, 'splits')

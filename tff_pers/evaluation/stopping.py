@@ -77,11 +77,7 @@ class Watch:
     return score < self.best - LEAST * abs(self.best)
 
   def sentence(self, round_num: int) -> str:
-    """Returns where and why the run ended.
-
-    Args:
-      round_num: Its last round.
-    """
+    """Returns where and why the run ended; `round_num` is its last round."""
     metric = f'validation {self._rule.metric}'
     if not self.is_over:
       return (

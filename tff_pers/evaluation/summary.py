@@ -47,8 +47,7 @@ def summarize(
 
   Args:
     values: [N], the metric per client; NaN is worse than any number.
-    num_examples: [N], test examples per client, >= 0; clients without any are
-      left out.
+    num_examples: [N], test examples per client, >= 0.
     higher_is_better: True for accuracies, False for losses; determines which
       clients are the worst.
 
@@ -69,7 +68,7 @@ def summarize(
   ordered = values[np.lexsort(
       (values if higher_is_better else -values, ~np.isnan(values))
   )]
-  tail = num_in_decile(values.size)
+  tail = -(-values.size // 10)
   # Infinite losses make it NaN (infinity minus infinity) without a warning.
   with np.errstate(invalid='ignore'):
     std = float(np.std(values))
@@ -83,11 +82,6 @@ def summarize(
   )
 
 
-def num_in_decile(num_clients: int) -> int:
-  """Returns the number of clients that are 10 % of N: ceil(N / 10)."""
-  return -(-num_clients // 10)
-
-
 def share_hurt(
     values: npt.ArrayLike, reference: npt.ArrayLike, *, higher_is_better: bool
 ) -> Optional[float]:
@@ -99,8 +93,7 @@ def share_hurt(
     higher_is_better: True for accuracies, False for losses.
 
   Returns:
-    The share of clients strictly worse, among those with both values; None if
-    there are none.
+    The share among those with both values; None if there are none.
 
   Raises:
     ValueError: If the two have different numbers of clients.

@@ -4,17 +4,13 @@ from typing import Sequence
 
 import numpy as np
 
+from tff_pers.evaluation import curve_plots
 from tff_pers.evaluation import curves
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 from tff_pers.evaluation import times
 
-_LABELS = dict(
-    accuracy_mean='Test accuracy, mean over clients',
-    loss_mean='Test loss, mean over clients',
-    distance='Distance to the optimum,\nmean over clients',
-)
-FIGURE = 'virtual_time'
+_DISTANCE = 'Distance to the optimum,\nmean over clients'
 
 
 def plot(runs: Sequence[results.Run], output_dir: str) -> str:
@@ -38,10 +34,10 @@ def plot(runs: Sequence[results.Run], output_dir: str) -> str:
     if not times.rises(measure):
       axis.set_yscale('log')
     axis.set_xlabel(label)
-    axis.set_ylabel(_LABELS[measure])
-    axis.grid(alpha=0.25)
-  figures.add_legend(picture, axes)
-  return figures.save(picture, output_dir, FIGURE)
+    axis.set_ylabel(
+        _DISTANCE if measure == 'distance' else curve_plots.axis_label(measure)
+    )
+  return figures.save(picture, output_dir, 'virtual_time')
 
 
 def _draw(axis, number: int, members, measure: str, column: str) -> None:
@@ -55,7 +51,4 @@ def _draw(axis, number: int, members, measure: str, column: str) -> None:
       run.metrics[column][np.isin(run.metrics['round'], rounds)]
       for run in having
   ], axis=0)
-  figures.draw_seeds(
-      axis, members[0].variant, number, across, values.min(0), values.mean(0),
-      values.max(0),
-  )
+  figures.draw_seeds(axis, members[0].variant, number, across, values)

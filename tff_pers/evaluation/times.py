@@ -29,10 +29,7 @@ def are_timed(runs: Sequence[results.Run]) -> bool:
 
 def measure_of(runs: Sequence[results.Run]) -> str:
   """Returns the column by which the runs are measured."""
-  for name in _MEASURES:
-    if any(figures.has(run.metrics, name) for run in runs):
-      return name
-  return _MEASURES[-1]
+  return figures.first_known((run.metrics for run in runs), *_MEASURES)
 
 
 def rises(measure: str) -> bool:
@@ -47,13 +44,10 @@ def rows(
 
   `virtual_time` and `updates` (rounds, or server updates) are means over seeds
   of the first evaluated row that is at least as good as the target; they are
-  None unless all seeds reach it. `reached` counts the seeds that do.
-
-  Args:
-    runs: Runs of variants with seeds; those without a clock are left out.
-    targets: Values of the measure; empty: 80, 90 and 100 % of the best mean
-      accuracy of the worst variant, or 100, 10 and 1 times its smallest
-      distance or loss.
+  None unless all seeds reach it. `reached` counts the seeds that do. Runs
+  without a clock are left out. The default targets are 80, 90 and 100 % of the
+  best mean accuracy of the worst variant, or 100, 10 and 1 times its smallest
+  distance or loss.
   """
   timed = [run for run in runs if figures.has(run.metrics, TIME)]
   measure = measure_of(timed)

@@ -24,7 +24,6 @@ STATES = (
 # an early round, in which it was already behind.
 MAY_WIN = ('complete', 'stopped')
 COLUMNS = ('algo', 'trial', 'state', 'rounds', 'validation', 'seconds')
-HISTORY = 'history'
 
 
 class Trial(NamedTuple):
@@ -58,12 +57,7 @@ class Trial(NamedTuple):
 
 
 def ranked(trials: Sequence[Trial], metric: str) -> list[Trial]:
-  """Returns the trials that may be chosen, best first.
-
-  Args:
-    trials: Trials of one method; of equal ones the first is better.
-    metric: `accuracy` or `loss`.
-  """
+  """Returns the trials that may be chosen, best first, then by number."""
   sign = -1 if summary.is_higher_better(metric) else 1
   return sorted(
       (trial for trial in trials if trial.may_win),
@@ -77,13 +71,7 @@ def best(trials: Sequence[Trial], metric: str) -> Optional[Trial]:
 
 
 def line(trial: Trial, trials: Sequence[Trial], metric: str) -> str:
-  """Returns the printed line of a trial that has ended.
-
-  Args:
-    trial: The trial.
-    trials: All trials of the study.
-    metric: `accuracy` or `loss`.
-  """
+  """Returns the printed line of a trial that has ended, one of `trials`."""
   values = ' '.join(f'{name}={value}' for name, value in trial.values.items())
   parts = ['defaults: ' * trial.has_defaults + values]
   if math.isfinite(trial.validation):
@@ -100,11 +88,7 @@ def line(trial: Trial, trials: Sequence[Trial], metric: str) -> str:
 def table(
     trials: Mapping[str, Sequence[Trial]]
 ) -> tuple[list[str], list[dict[str, Any]]]:
-  """Returns the columns and the rows of `trials.csv`.
-
-  Args:
-    trials: Trials by method.
-  """
+  """Returns the columns and the rows of `trials.csv`."""
   names = list(dict.fromkeys(
       name for own in trials.values() for trial in own for name in trial.values
   ))
@@ -152,6 +136,4 @@ def plot_history(
   axes[0].set_xlabel('Trial (cross: pruned)')
   axes[0].set_ylabel(f'Validation {metric}, best so far')
   axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
-  axes[0].grid(alpha=0.25)
-  figures.add_legend(picture, axes)
-  return figures.save(picture, output_dir, HISTORY)
+  return figures.save(picture, output_dir, 'history')

@@ -61,11 +61,9 @@ def choose(
 ) -> dict[str, Choice]:
   """Chooses for every variant the best value on validation data.
 
-  Of equally good values, the first. A run that diverged, or has a non-finite
-  score or mean loss, loses against every other.
-
-  Args:
-    runs: Runs by variant, then by value; None if the run diverged.
+  Of equally good values, the first. A run that diverged (None), or has a
+  non-finite score or mean loss, loses against every other. Runs are by variant,
+  then by value.
   """
   finished = [
       run for own in runs.values() for run in own.values() if run is not None
@@ -110,12 +108,8 @@ def columns(
 ) -> list[str]:
   """Returns the columns of a table of chosen values.
 
-  Hyperparameters that only some methods have share one column, `own`.
-
-  Args:
-    grids: Grids by variant.
-    choices: Choices by variant.
-    has_new: Whether there are clients that never train.
+  Hyperparameters that only some methods have share one column, `own`. `has_new`
+  says whether there are clients that never train.
   """
   common = grids_lib.common(grids)
   has_own = any(len(grid.names) > len(common) for grid in grids.values())
@@ -138,11 +132,6 @@ def rows(
   seed) of the mean over clients, and with `pooled_` of the mean weighted by
   test examples; with `new_` for clients that never train. A variant with a
   diverged seed has NaN.
-
-  Args:
-    grids: Grids by variant.
-    choices: Choices by variant.
-    runs: Runs with the chosen values, by (variant, seed).
   """
   table = []
   for variant, choice in choices.items():

@@ -54,11 +54,8 @@ def settle(
 ) -> tuple[task_lib.Task, Optional[stopping.Rule]]:
   """Returns the task with its rounds, and the stopping rule; None: no rule.
 
-  Args:
-    task: The task, with the shared flags applied.
-    given: Values of the flags that were given.
-    hyperparameters: Those of the method.
-    chosen_by: Metric of validation data that decides, see `metric`.
+  Shared flags have been applied to the task; `chosen_by` is the metric of
+  validation data that decides, see `metric`.
 
   Raises:
     flags.UsageError: If no models would be compared before the last round, or
@@ -85,12 +82,8 @@ def settle(
 def metric(task: task_lib.Task, asked: str) -> str:
   """Returns the metric of validation data by which choices are made.
 
-  Args:
-    task: The task.
-    asked: Value of `--metric`.
-
   Raises:
-    flags.UsageError: If the task has no such metric.
+    flags.UsageError: If the task has no such metric as `--metric` asked for.
   """
   usual = 'accuracy' if task.num_classes else 'loss'
   others: Sequence[str] = ()

@@ -24,13 +24,8 @@ def of_parts(
 ) -> str:
   """Returns the Markdown page of a benchmark with parts.
 
-  Args:
-    benchmark: The benchmark.
-    command: The typed command, without flags.
-    scale: Value of `--scale`.
-    given: The other flags that were given, by name.
-    parts: Names of the comparisons.
-    top: Folder that holds their folders.
+  `command` is what was typed, without flags, `given` the flags besides
+  `--scale`; the folders of the comparisons are in `top`.
   """
   # The data folder differs between machines.
   shown = dict(given, data_dir='DATA') if 'data_dir' in given else given
@@ -54,13 +49,8 @@ def of_times(
 ) -> str:
   """Returns the Markdown page of one comparison with virtual times.
 
-  Args:
-    benchmark: The benchmark.
-    command: The typed command, without flags.
-    scale: Value of `--scale`.
-    given: The other flags that were given, by name.
-    chosen: All flags passed to `compare_tuned`.
-    top: The folder of the comparison.
+  It is in the folder `top`; `chosen` are all flags passed to `compare_tuned`,
+  the rest is as in `of_parts`.
   """
   summary = results.read_rows(top, 'summary.csv')
   # The data folder differs between machines.
@@ -101,11 +91,7 @@ def _cells(
 
 
 def tiers_with_costs(folder: str) -> list[dict[str, Any]]:
-  """Returns the rows of `comparison.tier_summary` with costs per tier.
-
-  Args:
-    folder: Folder that compare_tuned wrote.
-  """
+  """Returns the rows of `comparison.tier_summary` with costs per tier."""
   summary = _tiers(folder)
   own = {row['algo'] for row in summary}
   found = {}
@@ -127,13 +113,7 @@ def tiers_with_costs(folder: str) -> list[dict[str, Any]]:
 def beside(
     paper: benchmarks.Published, scale: str, folder: str
 ) -> list[str]:
-  """Returns our numbers beside a paper's, and how settings differ.
-
-  Args:
-    paper: The published results.
-    scale: Value of `--scale`.
-    folder: Folder that compare_tuned wrote.
-  """
+  """Returns our numbers beside a paper's, and how settings differ."""
   differs = paper.differs[scale]
   rows = [
       dict(

@@ -25,12 +25,8 @@ def run(
 ) -> int:
   """Runs a benchmark; returns the exit code.
 
-  Args:
-    program: What was called, `benchmark NAME` or `benchmark_NAME`.
-    name: Name of the benchmark.
-    benchmark: The benchmark.
-    argv: The command line, without NAME.
-    compare_tuned: `binaries.compare_tuned.main`.
+  `program` is what was called, `benchmark NAME` or `benchmark_NAME`; `argv` is
+  the command line without NAME.
 
   Raises:
     flags.UsageError: If a flag is bad.
@@ -105,12 +101,8 @@ def flags_of(
 ) -> dict[str, Any]:
   """Returns the flags of `compare_tuned` of one comparison.
 
-  Args:
-    benchmark: The benchmark.
-    scale: Value of `--scale`.
-    part: The comparison; '' for a benchmark without parts.
-    given: The other flags that were given; they override the benchmark's.
-    table: All flags of `compare_tuned`.
+  The part is '' for a benchmark without parts. Flags that were given override
+  those of the benchmark; the table has all flags of `compare_tuned`.
   """
   if not part:
     return {**benchmark.scales[scale], **given}
@@ -139,9 +131,6 @@ def all_algos(task: str) -> str:
 
   Methods without a `learning_rate` are left out because the grid has no value
   for them (`local_update`, whose members are methods themselves).
-
-  Args:
-    task: Value of `--task`.
   """
   traits = tasks.get(task).declares.traits
   return ','.join(

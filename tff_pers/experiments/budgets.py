@@ -51,10 +51,7 @@ class Clock:
   """
 
   def __init__(self, path: str):
-    """Continues from the seconds in the file.
-
-    Args:
-      path: The file; created when the clock is entered.
+    """Continues from the seconds in the file, made when the clock is entered.
 
     Raises:
       damaged.DamagedError: If the file holds no seconds.

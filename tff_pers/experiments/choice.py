@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import math
 import os
-from typing import Any, Iterable, Optional, Sequence
+from typing import Any, Optional, Sequence
 
 from tff_pers.config import methods
 from tff_pers.data import brackets
@@ -42,7 +42,7 @@ _PAGE_SECONDS = 10.0
 
 
 def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.choose`, see `flags.Program`."""
+  """Runs `binaries.choose`, see `flags.Program`; raises UsageError."""
   budget = _budget(given)
   record = dict(given)
   task = given.get('task', flags.DEFAULTS['task'])
@@ -60,10 +60,14 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   turns = variants
   sweep = sweep_lib.Sweep('choose', given, top)
   first, _ = sweep.prepare(variants[0], seeds[0])
-  _check_splits(given.get('splits', 1), first.task)
+  if given.get('splits', 1) > 1 and first.task.splits == 'file':
+    raise flags.UsageError(
+        '`--splits` must be 1 for data with a split of their own, found'
+        f" {given['splits']}."
+    )
   if not asked:
     variants = _fitting(first.task, variants)
-    turns = _in_turn(variants)
+    turns = sorted(variants, key=lambda variant: variant not in _TURNS)
   sweep.check(itertools.product(variants, seeds))
   number = worker_pool.number(given['jobs'], len(variants))
   with sweep, worker_pool.WorkerPool(number) as pool:
@@ -115,26 +119,12 @@ def _with_splits(
   return [*seeds, *itertools.islice(others, lacking)]
 
 
-def _check_splits(splits: int, task: task_lib.Task) -> None:
-  """Refuses `--splits` for a table that has its own split."""
-  if splits > 1 and task.splits == 'file':
-    raise flags.UsageError(
-        '`--splits` must be 1 for data with a split of their own, found'
-        f' {splits}.'
-    )
-
-
 def _fitting(task: task_lib.Task, variants: Sequence[str]) -> list[str]:
   """Returns the methods whose needs the task meets."""
   return [
       variant for variant in variants
       if not methods.missing_needs(methods.get(variant), task.traits)
   ]
-
-
-def _in_turn(variants: Iterable[str]) -> list[str]:
-  """Returns the methods in the order of their first runs."""
-  return sorted(variants, key=lambda variant: variant not in _TURNS)
 
 
 class _Choice:
@@ -151,9 +141,8 @@ class _Choice:
   def make(self, variants: Sequence[str], turns: Sequence[str]) -> int:
     """Runs everything and writes the page; returns the exit code.
 
-    Args:
-      variants: The methods, simple ones first.
-      turns: The same, in the order of their first runs.
+    Variants are the methods, simple ones first; turns are the same, in the
+    order of their first runs.
     """
     searches = {
         v: variant_search.VariantSearch(self._sweep, self._seeds, v)

@@ -238,9 +238,7 @@ def poor_defaults(
 ) -> str:
   """Returns a sentence on methods whose defaults do not suit this data.
 
-  Args:
-    trials: Trials by method.
-    metric: The metric of their validation data.
+  The metric is that of the trials' validation data.
   """
   first = {
       algo: trial.validation for algo, own in trials.items() for trial in own
@@ -285,9 +283,7 @@ def _command(found: Results, method: decision_page.Method) -> list[str]:
   seed = found.seeds[0]
   values = {
       name: value
-      for name, value in found.sweep.flags_of(
-          method.variant, seed
-      ).items()
+      for name, value in found.sweep.flags_of(method.variant, seed).items()
       if name not in _NOT_TRAINED
       # Bracket options override flags.
       and name not in [f'{algo}_{option}' for option in options]

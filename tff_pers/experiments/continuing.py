@@ -38,9 +38,8 @@ def last_round_flag(recorded: Mapping[str, Any]) -> str:
 def grows(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
   """Whether more rounds are requested than a run was started with.
 
-  Args:
-    saved: `config.json` of the run.
-    asked: Flags by name, which may include the run's `last_round_flag`.
+  `saved` is its `config.json`; the flags asked for may include the run's
+  `last_round_flag`.
   """
   name = last_round_flag(saved['flags'])
   before, after = saved['flags'].get(name), asked.get(name)
@@ -50,9 +49,7 @@ def grows(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
 def check_splits(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
   """Refuses a run whose rows would now be split or scaled differently.
 
-  Args:
-    saved: `config.json` of the run.
-    config: `config.json` that the same flags give now.
+  `saved` is the run's `config.json`, `config` what the same flags give now.
 
   Raises:
     flags.UsageError: If they would.
@@ -99,11 +96,6 @@ def forked(
     source: str, given: Mapping[str, Any], table: dict[str, flags.Flag]
 ) -> dict[str, Any]:
   """Returns the flags of a fork: its source's, overridden by those given.
-
-  Args:
-    source: Folder of the run from whose checkpoint the fork starts.
-    given: Values of the flags that were given.
-    table: All flags.
 
   Raises:
     flags.UsageError: If the folder has no run or no checkpoint, or a flag would
@@ -208,13 +200,7 @@ def has_form_of(
     states: store.ClientStateStore, process: process_lib.PersonalizedProcess,
     experiment: Any,
 ) -> bool:
-  """Whether the states in a checkpoint have the form of a process's.
-
-  Args:
-    states: The store with the checkpoint.
-    process: The process.
-    experiment: The experiment that it was built for.
-  """
+  """Whether the states in a checkpoint have the form of a process's."""
   like = process.initialize_seeded(experiment.flag('seed'))
   try:
     if _form(states.server_state(like)) != _form(like):

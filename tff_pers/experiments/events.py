@@ -46,19 +46,16 @@ def driver_of(method: methods.Method, given: Mapping[str, Any]) -> str:
   asked = given.get('driver', flags.DEFAULTS['driver'])
   if asked == 'auto':
     return method.driver
-  if asked == 'events' and not _takes_events(method):
+  is_averaging = method.travels == methods.Travels()
+  if asked == 'events' and method.driver != 'events' and (
+      not is_averaging or 'full_participation' in method.needs
+  ):
     raise ValueError(
         f'`driver` must be rounds with {method.name}, found events. Tip: events'
         ' drive methods whose clients receive and send weights and nothing'
         ' else.'
     )
   return asked
-
-
-def _takes_events(method: methods.Method) -> bool:
-  is_averaging = method.travels == methods.Travels()
-  needs_all = 'full_participation' in method.needs
-  return method.driver == 'events' or (is_averaging and not needs_all)
 
 
 def in_events(
@@ -69,14 +66,9 @@ def in_events(
 
   A server update counts as a round. All updates together consume as many
   messages as the task's rounds, or as many as the task says. The interval
-  between evaluations is scaled accordingly.
-
-  Args:
-    task: The task; flags that were given are applied.
-    given: Values of the flags that were given.
-    hyperparameters: Those of the method.
-    own: Given flags that are for this method only, and thus count its updates.
-      A number of rounds for all methods of a comparison is one of messages.
+  between evaluations is scaled accordingly. `own` are given flags that are for
+  this method only, and thus count its updates: a number of rounds for all
+  methods of a comparison is one of messages.
   """
   messages = task.rounds * (task.clients_per_round or task.num_clients)
   if task.updates and 'rounds' not in given:
@@ -95,11 +87,7 @@ def check(
 ) -> None:
   """Refuses flags that conflict.
 
-  Args:
-    driver: See `driver_of`.
-    given: Values of the flags that were given.
-    hyperparameters: Those of the method.
-    is_one: Whether the flags are for this run only, so that all must act.
+  `is_one` says whether the flags are for this run only, so that all must act.
 
   Raises:
     flags.UsageError: Names the first conflict.
@@ -141,12 +129,7 @@ def plan(
 ) -> Plan:
   """Returns the events or the clock of a run.
 
-  Args:
-    driver: See `driver_of`.
-    task: The task, with its number of rounds.
-    given: Values of the flags that were given.
-    hyperparameters: Those of the method.
-    names: Client names as users know them, in order.
+  `names` are those of the clients as users know them, in order.
 
   Raises:
     flags.UsageError: If the flags do not fit.
@@ -164,21 +147,11 @@ def plan(
           delays, cohort.uniform(task.num_clients, task.clients_per_round),
           value('seed'),
       ))
+    usual = task.clients_per_round
+    if task.full_participation:  # A quarter of all clients.
+      usual = -(-task.num_clients // 4)
     return Plan(asynchrony.make_schedule(
-        delays, task.num_clients,
-        value('in_flight') or default_in_flight(task), task.rounds,
+        delays, task.num_clients, value('in_flight') or usual, task.rounds,
         seed=value('seed'), redispatch=value('redispatch'),
         messages_per_update=hyperparameters.messages_per_update,
     ))
-
-
-def default_in_flight(task: task_lib.Task) -> int:
-  """Returns the cohort size, or a quarter of all clients if it is all."""
-  if task.full_participation:
-    return -(-task.num_clients // 4)
-  return task.clients_per_round
-
-
-def arrivals(schedule: asynchrony.Schedule, rounds: int) -> task_lib.Arrivals:
-  """Returns what a method may know about the events before training."""
-  return task_lib.Arrivals(schedule.in_flight, schedule.max_delay(rounds))

@@ -89,13 +89,9 @@ class Experiment:
     return self.config.get('remark', '')
 
   def names(self, numbers: Iterable[int]) -> list[Any]:
-    """Returns the names of clients as users know them.
+    """Returns the names of clients, given their numbers in the whole task.
 
-    Args:
-      numbers: Their numbers in the whole task.
-
-    Returns:
-      Their names in the data as texts, or their numbers if there are no names.
+    They are texts as in the data, or the numbers if there are no names.
     """
     if self.task.client_names is None:
       return [int(number) for number in numbers]
@@ -221,9 +217,10 @@ def build(
     names = task.client_names[:task.num_clients]
   plan = events.plan(driver, task, given, hyperparameters, names)
   if plan.schedule is not None:
-    task = dataclasses.replace(
-        task, arrivals=events.arrivals(plan.schedule, task.rounds)
-    )
+    # What a method may know about the events before training.
+    task = dataclasses.replace(task, arrivals=task_lib.Arrivals(
+        plan.schedule.in_flight, plan.schedule.max_delay(task.rounds)
+    ))
   shared = _shared_record(given, table, method, full, task)
   return Experiment(
       variant=given['algo'], method=method, hyperparameters=hyperparameters,
@@ -261,12 +258,7 @@ def build(
 def is_same_command(
     given: Mapping[str, Any], saved: Mapping[str, Any]
 ) -> bool:
-  """Returns whether flags equal those that a run was started with.
-
-  Args:
-    given: Values of the flags that are given now.
-    saved: `config.json` of the run.
-  """
+  """Returns whether flags equal those in the `config.json` of a run."""
   def counted(flags_):
     whole = auto_rounds.with_validation(flags_)
     return {name: whole[name] for name in whole if name not in _FREE}
@@ -276,11 +268,7 @@ def is_same_command(
 def resumed(
     given: Mapping[str, Any], saved: Mapping[str, Any]
 ) -> dict[str, Any]:
-  """Returns the flags that the run to resume was started with.
-
-  Args:
-    given: Values of the flags that are given now.
-    saved: `config.json` of the run.
+  """Returns the flags that the run of a `config.json` was started with.
 
   Raises:
     flags.UsageError: If a flag given now differs from the saved one; `rounds`,
@@ -339,10 +327,7 @@ def of_variant(
 ) -> tuple[methods.Method, Any]:
   """Returns a method and its hyperparameters, without a task's settings.
 
-  Args:
-    variant: The method, possibly with bracket options, which override flags.
-    given: Values of the flags that were given.
-    table: All flags.
+  Bracket options of the variant override flags.
 
   Raises:
     flags.UsageError: If the method or option does not exist or a value is bad.
@@ -446,12 +431,7 @@ def informed(
   """Returns hyperparameters whose robust rule knows the number of attackers.
 
   With cohorts, the rule assumes the Byzantine share of clients times the cohort
-  size, rounded up; a cohort may contain more.
-
-  Args:
-    hyperparameters: Hyperparameters of a method.
-    task: The task that it trains on.
-    private_mean: The rule that replaces the mean; '': none.
+  size, rounded up; a cohort may contain more. A private mean replaces the rule.
 
   Raises:
     ValueError: If cohorts are too small for the rule.

@@ -87,14 +87,9 @@ def write(
     experiment: Any, trainer: Any, folder: str, clients: Sequence[int],
     kind: str,
 ) -> None:
-  """Writes the models of the clients at these positions.
+  """Writes the models of the clients at these positions among those that train.
 
-  Args:
-    experiment: The experiment of the run.
-    trainer: The training program of the run.
-    folder: The folder of the run.
-    clients: Positions among the clients that train.
-    kind: One of `export.FORMATS`.
+  `kind` is one of `export.FORMATS`.
   """
   if not clients:
     return

@@ -319,23 +319,19 @@ def all_flags(*own: Any, without: Sequence[str] = ()) -> dict[str, Flag]:
            for n in methods.names()]
   if 'task' in table:
     parts += [('task', n, tasks.get(n).options) for n in tasks.names()]
-  for part in parts:
-    own_flags = _part_flags(*part)
+  for kind, owner, options in parts:
+    default = options()
+    own_flags = {
+        f'{owner}_{name}': Flag(spec, kind, owner, default)
+        for name, spec in hp.specs(default).items()
+    }
     if table.keys() & own_flags.keys():
       raise ValueError(
           f'Flags must be distinct, found {table.keys() & own_flags.keys()} of'
-          f' {part[1]} twice.'
+          f' {owner} twice.'
       )
     table.update(own_flags)
   return table
-
-
-def _part_flags(kind: str, owner: str, dataclass) -> dict[str, Flag]:
-  default = dataclass()
-  return {
-      f'{owner}_{name}': Flag(spec, kind, owner, default)
-      for name, spec in hp.specs(default).items()
-  }
 
 
 def parse(argv: Sequence[str], table: Mapping[str, Flag]) -> dict[str, Any]:
@@ -608,11 +604,7 @@ def run(
 ) -> int:
   """Returns the exit code of `main(argv)`; prints errors as one sentence.
 
-  Args:
-    name: Name of the program.
-    main: What it runs.
-    argv: Its command line.
-    resumes: Whether the same command resumes after an interruption.
+  `resumes` says whether the same command resumes after an interruption.
   """
   gc.freeze()
   gc.enable()  # `startup.begin` turned it off.

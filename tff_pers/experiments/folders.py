@@ -8,11 +8,9 @@ from tff_pers.core import locks
 
 
 def check(path: str) -> None:
-  """Raises if no file can be written to `path`; leaves nothing behind.
+  """Raises if no file can be written to a path; leaves nothing behind.
 
-  Args:
-    path: An absolute path. Missing folders count as writable if they could be
-      made.
+  Missing folders of the absolute path count as writable if they could be made.
 
   Raises:
     ValueError: Names the path that prevents it.

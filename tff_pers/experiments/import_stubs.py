@@ -75,11 +75,8 @@ def in_place_of(
   """Replaces libraries by stubs within a `with` block.
 
   Afterwards the stubs and the modules imported with them are forgotten, so that
-  both can be imported normally.
-
-  Args:
-    libraries: Top-level packages, none of them imported yet.
-    readers: Top-level packages whose modules import them.
+  both can be imported normally. Libraries are top-level packages that are not
+  imported yet, readers those whose modules import them.
   """
   before = set(sys.modules)
   finder = _Finder(libraries)

@@ -56,7 +56,10 @@ def key(experiment: experiment_lib.Experiment) -> str:
       [experiment.variant, own, experiment.config['versions']], sort_keys=True
   )
   found = hashlib.sha256(text.encode())
-  found.update(_code(_registered()))
+  found.update(_code(frozenset(
+      registry.get(name).build.__module__
+      for registry in (methods, tasks) for name in registry.names()
+  )))
   for part in _data(experiment):
     found.update(part)
   return found.hexdigest()[:32]
@@ -69,12 +72,8 @@ def shared(
   """Copies the run to its folder before the block, if it is kept.
 
   After the block, the run is kept, also if it diverged. A run that was begun
-  without this function, or with other code or data, is not.
-
-  Args:
-    experiment: The run.
-    folder: Its folder.
-    kept: The folder of kept runs; '' or None: none.
+  without this function, or with other code or data, is not. Without a folder of
+  kept runs (None or ''), nothing is copied.
 
   Yields:
     The experiment to run, whose configuration records the key.
@@ -87,30 +86,22 @@ def shared(
   experiment = dataclasses.replace(
       experiment, config={**experiment.config, _KEY: own}
   )
-  if not os.path.exists(os.path.join(folder, results.CONFIG)):
-    _fetch(experiment, folder, place)
+  is_begun = os.path.exists(os.path.join(folder, results.CONFIG))
+  if os.path.exists(place) and not is_begun:
+    shutil.copytree(
+        place, folder, dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns(results.CONFIG),
+    )
+    # Last, because a folder with a configuration holds a run. Paths of the data
+    # may differ.
+    config = results.read_config(place)
+    results.write_config(folder, {**config, **experiment.config})
   try:
     yield experiment
   except runner.Diverged:
     _keep(folder, place)
     raise
   _keep(folder, place)
-
-
-def _fetch(
-    experiment: experiment_lib.Experiment, folder: str, place: str
-) -> None:
-  """Copies the run from where it is kept, if it is there."""
-  if not os.path.exists(place):
-    return
-  shutil.copytree(
-      place, folder, dirs_exist_ok=True,
-      ignore=shutil.ignore_patterns(results.CONFIG),
-  )
-  # Last, because a folder with a configuration holds a run. Paths of the data
-  # may differ.
-  config = results.read_config(place)
-  results.write_config(folder, {**config, **experiment.config})
 
 
 def _keep(folder: str, place: str) -> None:
@@ -171,10 +162,8 @@ def _of_file(path: str, size: int, changed: int) -> bytes:
 def _code(registered: frozenset[str]) -> bytes:
   """Returns the hash of the source of this package and of all plug-ins.
 
-  The modules that plug-ins import count unless they are installed.
-
-  Args:
-    registered: Names of the modules that register methods and tasks.
+  `registered` are the modules that register methods and tasks. What these
+  import counts unless it is installed.
   """
   packages = {name.partition('.')[0] for name in registered} | {'tff_pers'}
   paths: set[str] = set()
@@ -191,11 +180,3 @@ def _code(registered: frozenset[str]) -> bytes:
     stat = os.stat(path)
     found.update(_of_file(path, stat.st_size, stat.st_mtime_ns))
   return found.digest()
-
-
-def _registered() -> frozenset[str]:
-  """Returns the modules that register methods and tasks."""
-  return frozenset(
-      registry.get(name).build.__module__
-      for registry in (methods, tasks) for name in registry.names()
-  )

@@ -43,7 +43,11 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
 def _write_cost(given, table, folder: str) -> int:
   """Writes and prints what the methods cost."""
   is_asked = 'algo' in given or given.get('algos', ALL) != ALL
-  variants = _variants(given) if is_asked else methods.names()
+  variants = methods.names()
+  if is_asked:
+    if 'algo' in given and 'algos' in given:
+      raise flags.UsageError('Only one of `--algo` and `--algos` may be given.')
+    variants = sweep_lib.parse_variants(given.get('algo', given.get('algos')))
   chosen = [experiment_lib.of_variant(v, given, table) for v in variants]
   experiment_lib.check_owners(
       given, table, [method.name for method, _ in chosen], ''
@@ -69,13 +73,6 @@ def _write_cost(given, table, folder: str) -> int:
   if of_layers:
     _write(folder, LAYERS_CSV, cost.LAYER_COLUMNS, of_layers)
   return _write(folder, CSV, cost.COLUMNS, rows)
-
-
-def _variants(given: Mapping[str, Any]) -> list[str]:
-  """Returns the variants that were asked for."""
-  if 'algo' in given and 'algos' in given:
-    raise flags.UsageError('Only one of `--algo` and `--algos` may be given.')
-  return sweep_lib.parse_variants(given.get('algo', given.get('algos')))
 
 
 def _task(given: Mapping[str, Any], clients: int):
@@ -129,11 +126,9 @@ def of_run(run: results.Run) -> list[dict[str, Any]]:
 
 @functools.lru_cache(maxsize=None)
 def _cost_of(given, chooses_model: bool) -> list[dict[str, Any]]:
-  """Returns the costs of the tiers of runs with these flags.
+  """Returns the costs of the tiers of runs with these pairs of flag and value.
 
-  Args:
-    given: Pairs of a flag and its value.
-    chooses_model: Whether the model is one that the method needs.
+  `chooses_model` says whether the model is one that the method needs.
   """
   experiment = experiment_lib.build(
       dict(given), flags.all_flags(flags.own_flag('algo', '', 'Variant.')),

@@ -161,11 +161,8 @@ def _read_values(
 ) -> Values:
   """Returns the metric by variant and seed; NaN where a run diverged.
 
-  Args:
-    folder: One that `compare` wrote.
-    rows: Rows of its `runs.csv`.
-    metric: A column of `runs.csv`, or of the runs' `metrics.csv`.
-    at_round: An evaluated round, or 0 for the last one.
+  `rows` are those of `runs.csv`, which has the metric, or the runs'
+  `metrics.csv` have it.
   """
   values: dict[str, Any] = {}
   for row in rows:
@@ -210,14 +207,7 @@ def _from_metrics(
 def _row(
     link: Link, values: Values, statistic: str, in_seeds: int
 ) -> dict[str, Any]:
-  """Returns the row of a link: its numbers, and whether it holds.
-
-  Args:
-    link: The link.
-    values: See `_read_values`.
-    statistic: One of `STATISTICS`, over seeds.
-    in_seeds: Minimum number of seeds in which it must hold by itself.
-  """
+  """Returns the row of a link: its numbers, and whether it holds."""
   compare = _COMPARE[link.relation]
   # Only seeds that both sides have, because seeds differ in their data.
   seeds = set.intersection(*(set(values[name]) for name in _variants(link)))

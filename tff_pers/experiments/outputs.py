@@ -83,14 +83,9 @@ def tier_rows(
     variant: str, seed: int, round_num: int, parameters: Any,
     metrics: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-  """Returns the rows of `tiers.csv`.
+  """Returns the rows of `tiers.csv` of a round.
 
-  Args:
-    variant: The method with its options.
-    seed: The run's seed.
-    round_num: The evaluated round.
-    parameters: Number of parameters of each tier's model, by tier.
-    metrics: Metrics of each tier's model, by tier.
+  Numbers of parameters and metrics of each tier's model are by tier.
   """
   return [
       dict(
@@ -106,11 +101,7 @@ def has_quality(task: task_lib.Task, metric: str) -> bool:
   """Returns whether tables show metrics beyond accuracy and loss.
 
   True for own data, whose classes may be imbalanced, if such a metric was
-  requested, and if the task has metrics of its own.
-
-  Args:
-    task: The task.
-    metric: Metric of validation data by which choices are made.
+  requested to decide, and if the task has metrics of its own.
   """
   return task.model.has_one_label and bool(
       task.about or task.metrics or metric not in summary.COMMON
@@ -121,13 +112,9 @@ def add_quality(
     task: task_lib.Task, rows: Sequence[dict[str, Any]],
     found: Sequence[Optional[quality.Predictions]], folder: str = '',
 ) -> None:
-  """Adds metrics of the predictions to the rows of clients.
+  """Adds metrics of each client's predictions to its row.
 
-  Args:
-    task: The task.
-    rows: One row per client.
-    found: Predictions on the examples of each client.
-    folder: Folder in which `confusion.csv` is written; '': not written.
+  With a folder, `confusion.csv` is written there.
   """
   for row, more in zip(rows, quality.of_clients(found, own=task.metrics)):
     row.update(more)
@@ -161,10 +148,6 @@ def initial_loss(task: task_lib.Task, seed: int) -> Optional[float]:
   """Returns the test loss of the untrained model, mean over evaluated clients.
 
   Only for own data, whose scale is unknown; None for other tasks.
-
-  Args:
-    task: The task.
-    seed: The run's seed.
   """
   if not task.about:
     return None
@@ -204,8 +187,7 @@ def worse_sentence(folder: str) -> str:
 def mixing_sentence(metrics: Mapping[str, np.ndarray]) -> str:
   """Returns a sentence on how much clients learned from others, or ''.
 
-  Args:
-    metrics: Columns of `metrics.csv`; the last row is used.
+  The last row of the columns of `metrics.csv` is used.
   """
   last = {name: values[-1] for name, values in metrics.items()}
   # A load below 1 is of mixtures, whose other models count, too.

@@ -66,10 +66,8 @@ def distances(
 ) -> list[dict[str, Any]]:
   """Returns and prints exact distances of simulated clients, and the bounds.
 
-  Args:
-    spectrum: mu and L of all clients.
-    own: Values of the program's own flags.
-    points: What `show` returned.
+  `points` are what `show` returned, `own` the values of the program's own
+  flags.
 
   Returns:
     Rows of `DISTANCES`, one per simulation and server, in units of C: the exact
@@ -113,11 +111,7 @@ def recommend(
 ) -> list[frontiers.Point]:
   """Prints the best settings in order, the best first; returns their points.
 
-  Args:
-    spectrum: mu and L.
-    own: Values of the program's own flags.
-    task_flags: Flags that make the task, for the training commands; empty
-      without a task.
+  `task_flags` make the task, for the training commands; empty without a task.
   """
   found = recommend_lib.recommend(
       spectrum, num_rounds=own['rounds'], accuracy=own['accuracy'],

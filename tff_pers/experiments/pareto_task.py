@@ -45,11 +45,7 @@ def used_flags(
 
 
 def measure(given: Mapping[str, Any], l2: float) -> Measured:
-  """Measures the clients of a task; prints the findings.
-
-  Args:
-    given: Values of the flags that make the task.
-    l2: Strength of the penalty.
+  """Measures the clients of the task that flags make; prints the findings.
 
   Raises:
     flags.UsageError: If the task cannot be built, or a client has no examples.

@@ -54,12 +54,7 @@ def algos(number: int) -> str:
 def run(
     given: dict[str, Any], table: dict[str, flags.Flag], *, number: int
 ) -> int:
-  """Trains the runs of a figure and draws it, see `flags.Program`.
-
-  Args:
-    given: Values of the flags that were given.
-    table: All flags of `compare`.
-    number: 12 or 13.
+  """Trains the runs of Figure 12 or 13 and draws it, see `flags.Program`.
 
   Raises:
     flags.UsageError: If flags conflict or cannot be carried out.
@@ -83,10 +78,6 @@ def write(folder: str, number: int) -> None:
 
   `figureN.csv` has a row of `COLUMNS` per pair of rates; without a loss if a
   seed diverged.
-
-  Args:
-    folder: The folder.
-    number: 12 or 13.
   """
   compared = {row['algo'] for row in results.read_rows(folder, 'summary.csv')}
   runs = [run for run in map(results.read_run, results.find_runs(folder))
@@ -115,15 +106,12 @@ def write(folder: str, number: int) -> None:
       continue
     rounds, values = curves.common_rounds(members[gamma, best], 'train_loss')
     figures.draw_seeds(
-        axis, f'gamma = {gamma:g}, eta = {best:.3g}', line, rounds,
-        values.min(0), values.mean(0), values.max(0),
+        axis, f'gamma = {gamma:g}, eta = {best:.3g}', line, rounds, values
     )
   results.write_csv(os.path.join(folder, f'figure{number}.csv'), COLUMNS, rows)
   print(results.markdown(COLUMNS, rows))
   axis.set_xlabel(curves.across(runs))
   axis.set_ylabel('Training loss')
-  axis.grid(alpha=0.25)
-  figures.add_legend(picture, [axis])
   print(f'{figures.save(picture, folder, f"figure{number}")}.png')
 
 

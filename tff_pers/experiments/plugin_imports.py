@@ -30,11 +30,7 @@ def require(modules: str, path: str) -> None:
   """Refuses modules named by a file unless they are already imported.
 
   A file may come from anybody, and importing a module runs its code, so imports
-  must be requested on the command line.
-
-  Args:
-    modules: Their names, separated by commas.
-    path: The file.
+  must be requested on the command line. Names have commas between them.
 
   Raises:
     ValueError: If a module is not imported.

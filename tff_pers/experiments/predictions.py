@@ -213,7 +213,8 @@ def _write(path: str, table, owners, known, folder, record) -> None:
   x_spec = _specs(record['x_shape'], record['x_dtype'])
   columns: list[str] = []
   for name in dict.fromkeys(owners):
-    model = _load(known[name])
+    with damaged.reading(known[name], damaged.RUN_AGAIN):
+      model = tf.saved_model.load(known[name])
     rows = np.flatnonzero([owner == name for owner in owners])
     for first in range(0, len(rows), _ROWS_AT_ONCE):
       some = rows[first:first + _ROWS_AT_ONCE]
@@ -241,11 +242,6 @@ def _write(path: str, table, owners, known, folder, record) -> None:
         f'`--output` must be a file that can be written, found {path}'
         f' ({error.strerror}).'
     ) from error
-
-
-def _load(path: str):
-  with damaged.reading(path, damaged.RUN_AGAIN):
-    return tf.saved_model.load(path)
 
 
 def _flat(outputs: Any) -> tuple[list[str], np.ndarray]:

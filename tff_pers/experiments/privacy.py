@@ -18,12 +18,7 @@ def guarantee(
 ) -> Optional[privacy.Guarantee]:
   """Returns the privacy guarantee of a run; None without noise.
 
-  Args:
-    given: Values of the flags that were given.
-    method: The method.
-    hyperparameters: Its hyperparameters.
-    driver: `rounds` or `events`.
-    task: The task that it trains on.
+  `driver` is `rounds` or `events`.
 
   Raises:
     flags.UsageError: If the flags conflict, or do not fit the method.
@@ -91,12 +86,7 @@ def _tells_of_clients(fitted: Optional[features.Features]) -> bool:
 
 
 def rule(promised: Optional[privacy.Guarantee], clip: float) -> str:
-  """Returns the `aggregator` that fulfils a guarantee; '' without one.
-
-  Args:
-    promised: The guarantee.
-    clip: --dp_clip.
-  """
+  """Returns the `aggregator` that fulfils a guarantee; '' without one."""
   if promised is None:
     return ''
   return private_mean.PrivateMean(
@@ -110,13 +100,10 @@ def check(
 ) -> None:
   """Refuses a method whose clients send more than the private mean covers.
 
-  Args:
-    process: The process, built with `rule`.
-    method: The method that it was built from.
-    promised: What the run is to guarantee.
+  The process was built with `rule`.
 
   Raises:
-    flags.UsageError: If it does.
+    flags.UsageError: If they do.
   """
   if not private_mean.takes_all(process):
     _refuse(method, promised.noise_multiplier)

@@ -72,9 +72,6 @@ def build(experiment: experiment_lib.Experiment) -> Built:
   A process that is reused computes with this run's numbers from now on, also
   for the caller that was given it before.
 
-  Args:
-    experiment: What to run.
-
   Raises:
     flags.UsageError: If the method cannot be built on this task.
   """

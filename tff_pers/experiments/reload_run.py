@@ -168,9 +168,7 @@ def say_alike(
 ) -> None:
   """Warns of new clients whose names differ from others only in case.
 
-  Args:
-    experiment: The run.
-    strangers: Number of rows by new client.
+  `strangers` are the numbers of rows by new client.
   """
   names = [str(name) for name in experiment.names(experiment.clients)]
   counts = [int(data['num_examples']) for data in experiment.task.train]

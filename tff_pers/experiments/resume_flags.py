@@ -16,11 +16,8 @@ def check(
 ) -> None:
   """Refuses flags that differ from those that a folder was started with.
 
-  Args:
-    path: The file with those flags; if there is none, any flags are accepted.
-    given: Values of the flags that are given now, and the program's defaults.
-    free: Flags that may differ.
-    growing: A flag whose number may increase.
+  Without a file of those flags, any are accepted. Flags include the program's
+  defaults; those in `free` may differ, the number of `growing` may increase.
 
   Raises:
     flags.UsageError: Names the first flag that differs, and both values.
@@ -45,10 +42,7 @@ def own_folder(
 ) -> str:
   """Returns the first folder that is free or was started with these flags.
 
-  Args:
-    folders: Candidate folders in order.
-    record: Name of the file that `write` writes in each folder.
-    given: The flags.
+  `record` is the name of the file that `write` writes in each folder.
   """
   paths = ((folder, os.path.join(folder, record)) for folder in folders)
   return next(

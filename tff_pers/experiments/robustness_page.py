@@ -19,10 +19,8 @@ def run(
 ) -> None:
   """Runs `binaries.benchmark_robustness`, see `flags.Program`.
 
-  Args:
-    given: Values of the flags.
-    described: The tables by name.
-    robustness: A function of a module, which calls `binaries.robustness.main`.
+  `robustness` is a function of a module, which calls
+  `binaries.robustness.main`.
 
   Raises:
     flags.UsageError: If MNIST is needed and missing.

@@ -125,17 +125,12 @@ def prepare(
   )
   if saved is not None:
     experiment_lib.check_same(saved, experiment.config)
-  _check_finetuning(experiment)
-  return experiment
-
-
-def _check_finetuning(experiment) -> None:
-  """Refuses fine-tuning with step size 0."""
   if experiment.flag('finetune_steps') and not _finetune_rate(experiment):
     raise flags.UsageError(
         '`--finetune_learning_rate` must be > 0 if clients train with step size'
         f' 0, found 0 with {experiment.variant}.'
     )
+  return experiment
 
 
 def _finetune_rate(experiment) -> float:
@@ -289,9 +284,8 @@ def _sentences(experiment, folder: str):
 def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
   """Installs the runtime that the flags name.
 
-  Args:
-    flag: Returns the value of a flag.
-    folder: Where the runtime saves its choices, or None.
+  `flag` returns the value of a flag; the runtime saves its choices in the
+  folder, if there is one.
 
   Raises:
     flags.UsageError: If the flags do not fit the runtime or the machine.
@@ -458,7 +452,10 @@ def _tier_table(
     experiment, process, trainer, folder: str
 ) -> Callable[[int], None]:
   """Returns a function that adds the tiers' models to `tiers.csv`."""
-  common = _common_test(experiment.task, process)
+  task = experiment.task
+  common = task.global_test
+  if common is None and len(process.tiers) > 1:
+    common = client_data.pool([task.test[client] for client in task.evaluated])
   if common is None or process.evaluate_global is None:
     return lambda round_num: None
   rows: list[Mapping[str, Any]] = [
@@ -475,13 +472,6 @@ def _tier_table(
     results.write_tiers(folder, rows)
 
   return add
-
-
-def _common_test(task, process):
-  """Returns the data on which every tier's model is evaluated, or None."""
-  if task.global_test is not None or len(process.tiers) < 2:
-    return task.global_test
-  return client_data.pool([task.test[client] for client in task.evaluated])
 
 
 def _write_clients(experiment, trainer, folder: str, metrics) -> None:

@@ -17,10 +17,6 @@ from tff_pers.simulation import store
 def read(folder: str, table: Mapping[str, flags.Flag]) -> dict[str, Any]:
   """Returns `config.json` of a run; checks that its other files are readable.
 
-  Args:
-    folder: Folder of a run.
-    table: All flags.
-
   Raises:
     flags.UsageError: If it was started with `--import` of modules that are not
       imported, or by an earlier form of its method.

@@ -20,11 +20,8 @@ _OURS = ('baselines', 'binaries', 'tff_pers')
 def begin(name: str, file: str) -> None:
   """Silences TensorFlow; answers `--help` without it, and exits.
 
-  Called at the top of a program, before its other imports.
-
-  Args:
-    name: `__name__` of the program.
-    file: Its `__file__`.
+  Called at the top of a program, before its other imports, with its `__name__`
+  and `__file__`.
   """
   # TensorFlow reads this when it is imported.
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
@@ -45,11 +42,9 @@ def wants_help(argv: Sequence[str]) -> bool:
 
 
 def take(argv: Sequence[str], name: str) -> tuple[str, list[str]]:
-  """Returns the value of a flag before parsing, and all other words.
+  """Returns the last value of a flag, '' if not given, and all other words.
 
-  Args:
-    argv: Words of a command line, not parsed yet.
-    name: The flag; its last value counts, '' if it is not given.
+  The words of the command line have not been parsed yet.
   """
   found, rest, words = '', [], iter(argv)
   for word in words:

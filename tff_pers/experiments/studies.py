@@ -74,9 +74,8 @@ class Study:
   ) -> Optional['Claim']:
     """Claims a trial that a killed process began, or a new one.
 
-    Args:
-      limit: New trials are begun while there are fewer than this; None: always.
-      paused: Whether a trial that was paused may be claimed.
+    New trials are begun while there are fewer than the limit, if there is one.
+    A trial that was paused is claimed only with `paused`.
 
     Returns:
       The trial; None if there is none to claim, though others may be running.
@@ -206,14 +205,7 @@ class Claim:
   def end(
       self, state: str, rounds: int, validation: float, seconds: float
   ) -> None:
-    """Ends the trial and releases it.
-
-    Args:
-      state: See `trials.STATES`.
-      rounds: See `trials.Trial`.
-      validation: See `trials.Trial`.
-      seconds: See `trials.Trial`.
-    """
+    """Ends the trial and releases it; see `trials.Trial` for its numbers."""
     self._trial.set_user_attr(
         'outcome', [state, rounds, repr(validation), seconds]
     )
@@ -225,11 +217,7 @@ class Claim:
     self.release()
 
   def pause(self, seconds: float) -> None:
-    """Releases the unfinished trial until there is more time for it.
-
-    Args:
-      seconds: See `trials.Trial`.
-    """
+    """Releases the unfinished trial until there is more time for it."""
     self._trial.set_user_attr('seconds', seconds)
     self._trial.set_user_attr('is_paused', True)
     self.release()

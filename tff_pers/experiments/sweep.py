@@ -38,6 +38,12 @@ from tff_pers.experiments import worker_pool
 
 # (variant, seed).
 Point = tuple[str, int]
+# Of programs that choose.
+VALIDATION_FLAG = flags.own_flag(
+    'validation_fraction', 0.2,
+    'Share of each client\'s training examples that is held out as validation'
+    ' data, by which values are chosen.', above=0.0, below=1.0,
+)
 
 
 class Sweep:
@@ -52,11 +58,7 @@ class Sweep:
   def __init__(self, program: str, given: Mapping[str, Any], folder: str):
     """Keeps the flags.
 
-    Args:
-      program: Its name, for messages.
-      given: Values of the flags that were given; flags of a method apply to all
-        its variants, bracket options override them.
-      folder: Folder of the runs.
+    Flags of a method apply to all its variants, bracket options override them.
     """
     self.program, self.given, self.folder = program, given, folder
     self._lock: Optional[folders.FolderLock] = None
@@ -119,10 +121,8 @@ class Sweep:
   ) -> tuple[comparison.Runs, str]:
     """Runs all points, and writes their tables and plots.
 
-    Args:
-      points: Points in the order in which they are begun.
-      processes: Number of parallel runs, see `worker_pool.number`.
-      targets: See `timing.write`; None: no table of times.
+    Points are begun in this order, see `run_all`. Without targets (see
+    `timing.write`) there is no table of times.
 
     Returns:
       The run of each point, see `run`, and the tables in Markdown.
@@ -142,13 +142,11 @@ class Sweep:
       self, points: Iterable[Point], *, processes: int = 1,
       draw: Optional[Callable[[str], Any]] = None,
   ) -> comparison.Runs:
-    """Returns the run of each point, see `run`.
+    """Returns the run of each point, see `run`; points are begun in this order.
 
-    Args:
-      points: Points in the order in which they are begun.
-      processes: Number of parallel runs, see `worker_pool.number`.
-      draw: Plots the results in a run's folder; only called for the first seed,
-        because plots cost as much as a small run.
+    For the number of processes, see `worker_pool.number`. `draw` plots the
+    results in a run's folder, but only of the first seed, because plots cost as
+    much as a small run.
     """
     points = list(points)
     first = points[0][1]
@@ -165,11 +163,8 @@ class Sweep:
   ) -> Optional[results.Run]:
     """Runs one point unless it is finished; returns None if it diverged.
 
-    Args:
-      variant: The method with its options.
-      seed: Seed of the run.
-      draw: Plots the results in its folder, see `runner.execute`.
-      title: A line that is printed first; empty: none.
+    The title is a line that is printed first. `draw` is that of
+    `runner.execute`.
     """
     if title:
       print(title, flush=True)
@@ -182,13 +177,7 @@ class Sweep:
   def execute(
       self, variant: str, seed: int, *, within: str = '', **options: Any
   ) -> results.Run:
-    """Runs one point unless it is finished.
-
-    Args:
-      variant: The method with its options.
-      seed: Seed of the run.
-      within: See `prepare`.
-      **options: See `runner.execute`.
+    """Runs one point unless it is finished; see `prepare` and `runner.execute`.
 
     Raises:
       Diverged, flags.Failure: See `runner.execute`.
@@ -204,11 +193,8 @@ class Sweep:
   ) -> tuple[experiment_lib.Experiment, str]:
     """Returns the experiment and its folder.
 
-    Args:
-      variant: The method with its options.
-      seed: Seed of the run.
-      within: Folder of the runs of all seeds, below that of all runs; empty:
-        the variant's own.
+    The folder is seedN in `within`, the folder of all seeds, by default that of
+    the variant, below that of all runs.
 
     Raises:
       flags.UsageError: If it cannot be run, or the folder holds another run.
@@ -384,13 +370,8 @@ def write(
 ) -> str:
   """Writes the tables and plots of runs; returns the summary in Markdown.
 
-  Args:
-    folder: Where to write.
-    runs: Run by point; None if it diverged.
-    columns: Columns of the summary; None: those of its rows, as in a
-      comparison.
-    rows: Rows of the summary; None: those of `comparison.summary_rows`.
-    as_text: `(columns, rows) -> Markdown`.
+  Rows of the summary are those of `comparison.summary_rows` unless others are
+  given with their columns; `as_text` makes Markdown of columns and rows.
   """
   if columns is None:
     columns = [*comparison.SUMMARY_COLUMNS, *comparison.more_columns(runs)]
@@ -414,15 +395,6 @@ def jobs_flag(default: int) -> tuple[str, flags.Flag]:
   return flags.own_flag(
       'jobs', default, 'Number of processes that train in parallel; 0:'
       ' min(cores, 2).', minimum=0,
-  )
-
-
-def validation_flag(default: float) -> tuple[str, flags.Flag]:
-  """Returns --validation_fraction of programs that choose."""
-  return flags.own_flag(
-      'validation_fraction', default,
-      'Share of each client\'s training examples that is held out as validation'
-      ' data, by which values are chosen.', above=0.0, below=1.0,
   )
 
 

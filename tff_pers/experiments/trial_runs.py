@@ -40,7 +40,7 @@ def run(
       trial can be resumed.
   """
   watch = _Watch(claim, metric, seconds, pauses)
-  name = with_options(variant, claim.options)
+  name = grids.with_options(variant, claim.options)
   try:
     experiment, folder = sweep.prepare(name, seed, within=within)
     watch.rounds = experiment.task.rounds
@@ -66,13 +66,6 @@ def run(
     watch.see({column: done.metrics[column][-1] for column in done.metrics})
     watch.end('complete' if math.isfinite(watch.value) else 'diverged')
   return ''
-
-
-def with_options(variant: str, options: Mapping[str, str]) -> str:
-  """Returns a variant with further options in its brackets."""
-  for name, text in options.items():
-    variant = grids.with_option(variant, name, text)
-  return variant
 
 
 class _Watch:

@@ -33,7 +33,7 @@ def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     grids = grids_lib.parse_grids(given.pop('grid'), variants)
     trials = {
         variant: {
-            value: grids_lib.with_options(variant, grid, value)
+            value: grids_lib.with_options(variant, grid.options(value))
             for value in grid.values
         }
         for variant, grid in grids.items()
@@ -98,7 +98,7 @@ def _grow(
   `grid_growth.more_trials` chooses them; `trials` and `found` get them.
   """
   def named(variant, value):
-    return grids_lib.with_options(variant, grids[variant], value)
+    return grids_lib.with_options(variant, grids[variant].options(value))
 
   def can_run(variant, value):
     # Checked before any of them runs, because methods have their own bounds.

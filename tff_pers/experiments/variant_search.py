@@ -8,6 +8,7 @@ from typing import Any, Mapping, Optional, Sequence
 
 from tff_pers.config import search_spaces
 from tff_pers.core import locks
+from tff_pers.evaluation import grids
 from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.evaluation.report import folder_data
@@ -42,13 +43,11 @@ class VariantSearch:
   ):
     """Reads the task; writes nothing.
 
-    Args:
-      sweep: Runs trials and final runs; each variant has a folder in its own.
-      seeds: Seeds of the final runs; trials use the first.
-      variant: The variant.
+    The sweep runs trials, with the first seed, and final runs; each variant has
+    a folder in that of the sweep.
 
     Raises:
-      flags.UsageError: If it cannot be run.
+      flags.UsageError: If the variant cannot be run.
     """
     self._sweep, self._seeds, self._variant = sweep, seeds, variant
     self._name = experiment_lib.folder_name(variant)
@@ -134,7 +133,7 @@ class VariantSearch:
 
   def chosen_variant(self, trial: trials_lib.Trial) -> str:
     """Returns the variant with the values of a trial."""
-    return trial_runs.with_options(
+    return grids.with_options(
         self._variant, studies.options(trial.number, trial.values)
     )
 
@@ -190,10 +189,7 @@ def write(
 ) -> tuple[dict[str, list[trials_lib.Trial]], dict[str, Any]]:
   """Writes `trials.csv`, `best.json` and the plot of all trials.
 
-  Args:
-    top: Folder of all variants.
-    searches: Searches by variant.
-    chosen: Chosen trials; None or missing where there is none.
+  `chosen` has None or nothing for a variant without a chosen trial.
 
   Returns:
     All trials by variant, and the contents of `best.json`.

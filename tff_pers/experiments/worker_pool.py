@@ -31,12 +31,7 @@ _FORKS_AT_ONCE = sys.version_info >= (
 
 
 def number(asked: int, num_tasks: int) -> int:
-  """Returns the number of parallel tasks.
-
-  Args:
-    asked: `--jobs`; 0: min(cores, 2).
-    num_tasks: Number of tasks.
-  """
+  """Returns the number of parallel tasks; `asked` is `--jobs`."""
   num_jobs = asked or min(len(os.sched_getaffinity(0)), _MOST)
   return min(num_jobs, max(num_tasks, 1))
 
@@ -47,8 +42,7 @@ class WorkerPool:
   def __init__(self, workers: int):
     """Forks the workers; those that are not forked start with their tasks.
 
-    Args:
-      workers: Number of parallel tasks. Each worker gets its own cores.
+    Each of them runs one task at a time and gets its own cores.
     """
     self._pool = None
     if workers > 1:

@@ -3,6 +3,8 @@
 import math
 from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
+from tff_pers.evaluation import grids
+
 # Digits for curves and clients; tables have two more.
 _SERIES_DIGITS = 5
 _TABLE_DIGITS = 7
@@ -30,9 +32,7 @@ def table(
 ) -> dict[str, Any]:
   """Returns a table for a page, without empty columns.
 
-  Args:
-    columns: Its columns.
-    rows: Values by column name; None, or a missing value, is an empty cell.
+  None, or a missing value, is an empty cell.
   """
   shown = [
       column for column in columns
@@ -46,16 +46,14 @@ def table(
 
 def text_table(rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
   """Returns the table of a CSV file; columns of numbers are numbers."""
-  names = list(rows[0]) if rows else []
-  numbers = {
-      name for name in names if all(_is_number(row[name]) for row in rows)
-  }
-  return table(
-      [Column(name, name, 'short' if name in numbers else 'text')
-       for name in names],
-      [{name: _parsed(row[name], name in numbers) for name in names}
-       for row in rows],
-  )
+  columns, parsed = [], [dict[str, Any](row) for row in rows]
+  for name in rows[0] if rows else ():
+    numbers = [grids.number(row[name] or 'nan') for row in rows]
+    is_text = None in numbers
+    columns.append(Column(name, name, 'text' if is_text else 'short'))
+    for row, number in zip(parsed, numbers):
+      row[name] = (row[name] if is_text else number) if row[name] else None
+  return table(columns, parsed)
 
 
 def cell(value: Any) -> Any:
@@ -80,17 +78,3 @@ def rounded(value: float, digits: int) -> float:
   """Returns a finite number rounded to significant digits."""
   short = float(f'{value:.{digits}g}')
   return int(short) if short.is_integer() else short
-
-
-def _is_number(text: Optional[str]) -> bool:
-  try:
-    float(text or 'nan')
-  except ValueError:
-    return False
-  return True
-
-
-def _parsed(text: Optional[str], is_number: bool) -> Any:
-  if not text:
-    return None
-  return float(text) if is_number else text

@@ -14,11 +14,7 @@ _ROUNDING = 1e-3
 
 
 def of_groups(groups: Sequence[members_lib.Group]) -> list[dict[str, Any]]:
-  """Returns findings about runs (`text` and `items`), most serious first.
-
-  Args:
-    groups: All runs of the page.
-  """
+  """Returns findings about runs (`text` and `items`), most serious first."""
   members = [member for group in groups for member in group.members]
   found = [
       _finding(

@@ -78,9 +78,7 @@ def find(folders: Sequence[str]) -> list[str]:
 def of_paths(paths: Sequence[str], top: str) -> list[dict[str, Any]]:
   """Returns a section for each file (see `_READERS`), with `place`.
 
-  Args:
-    paths: See `find`.
-    top: Folder to which the file's path `place` is relative.
+  That is the path relative to the folder `top`.
 
   Raises:
     ValueError: If a file is damaged; the message names it.
@@ -208,11 +206,8 @@ def without_trials(
 ) -> list[results.Run]:
   """Returns the runs without the trials of finished searches.
 
-  Chosen trials are kept, under the variant that was searched.
-
-  Args:
-    runs: All runs.
-    paths: See `find`.
+  Chosen trials are kept, under the variant that was searched. For `paths`, see
+  `find`.
   """
   searches = {
       folder: read_best(folder)

@@ -5,7 +5,7 @@ averaged over blocks of neighbours to keep the page small.
 """
 
 import base64
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
@@ -169,9 +169,9 @@ def _span(names: Sequence[str]) -> str:
   return names[0] if len(names) == 1 else f'{names[0]} … {names[-1]}'
 
 
-def summary(found: Optional[dict[str, Any]]) -> str:
+def summary(found: dict[str, Any]) -> str:
   """Returns a note on omitted maps, or ''."""
-  if not found or not found['left_out']:
+  if not found['left_out']:
     return ''
   return (
       f"{found['left_out']} more maps are left out to keep this page small;"

@@ -103,26 +103,19 @@ def groups(runs: Sequence[results.Run]) -> list[Group]:
 
 
 def metric_of(members: Sequence[Member]) -> str:
-  """Returns the metric of sorting and drawing: the runs' own, if known.
-
-  Args:
-    members: Runs on the same data.
-  """
+  """Returns the metric of sorting and drawing: the runs' own, if known."""
   asked = [member.run.config.get('metric', 'accuracy') for member in members]
-  return next((
-      metric for metric in (*asked[:1], 'accuracy')
-      if any(figures.has(m.run.metrics, f'{metric}_mean') for m in members)
-  ), 'loss')
+  names = [f'{metric}_mean' for metric in (*asked[:1], 'accuracy', 'loss')]
+  return figures.first_known(
+      (member.run.metrics for member in members), *names
+  ).removesuffix('_mean')
 
 
 def baseline_of(members: Sequence[Member]) -> Optional[float]:
   """Returns the accuracy of always predicting a client's most frequent class.
 
-  Args:
-    members: Runs on the same data.
-
-  Returns:
-    The mean over clients that train, and over runs; None if it is unknown.
+  It is the mean over clients that train, and over runs on the same data; None
+  if it is unknown.
   """
   found = [figures.baseline(member.run) for member in members]
   known = [value for value in found if value is not None]

@@ -69,7 +69,7 @@ def _group(group: members_lib.Group, top: str) -> dict[str, Any]:
       results=result_data.results_table(group),
       confusion=result_data.confusion_tables(group),
       curves=[
-          dict(label=label, **_curves(own))
+          dict(label=label, **curve_data.of_label(members_lib.tellable(own)))
           for label, own in group.by_label().items()
       ],
       clients=client_data.of_group(group.members),
@@ -81,10 +81,6 @@ def _group(group: members_lib.Group, top: str) -> dict[str, Any]:
       settings=settings_data.of_group(group),
       runs=result_data.runs_table(group, top),
   )
-
-
-def _curves(members) -> dict[str, Any]:
-  return curve_data.of_label(members_lib.tellable(members))
 
 
 def _sentence(group: members_lib.Group) -> str:
@@ -105,9 +101,10 @@ def render(data: dict[str, Any]) -> str:
   """Returns the page as HTML."""
   files = resources.files(__package__).joinpath('web')
   read = lambda name: files.joinpath(name).read_text(encoding='utf-8')
+  colors = ' '.join(f'--c{i}: {c};' for i, c in enumerate(data['colors']))
   parts = {
       'title': html.escape(data['title']),
-      'palette': _palette(data['colors']),
+      'palette': ':root { ' + colors + ' }',
       'style': read('style.css'),
       'data': as_json(data),
       'scripts': '\n'.join(read(name) for name in SCRIPTS),
@@ -129,8 +126,3 @@ def as_json(data: Any) -> str:
   for sign in '<>&':
     text = text.replace(sign, f'\\u{ord(sign):04x}')
   return text
-
-
-def _palette(colors: Sequence[str]) -> str:
-  lines = [f'--c{i}: {color};' for i, color in enumerate(colors)]
-  return ':root { ' + ' '.join(lines) + ' }'

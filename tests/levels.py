@@ -44,7 +44,7 @@ _ONE_TEST = (
     '::test_local_step_of_stage_1_is_that_of_fedavg',
     'tests/algorithms/perm/perm_test.py::test_local_step_of_the_single_loop',
     'tests/baselines/reductions_test.py'
-    '::test_it_is_fedavg_bit_for_bit[ditto]',
+    '::test_it_is_fedavg[ditto]',
     'tests/baselines/split_methods_test.py'
     '::test_a_client_that_trains_learns_its_private_weights_once_more',
     'tests/binaries/after_training_test.py'

@@ -98,13 +98,16 @@ def _statistics(weights):
   return [leaf for leaf in rounds.leaves(weights) if leaf.shape == (3,)][-2:]
 
 
-@pytest.mark.parametrize('name', _AVERAGED)
-def test_the_server_averages_what_keras_computes(name, task, expected):
-  states, _, _ = rounds.train(_build(name, task), [(0, 1, 2)], task.train)
-  uniform = name == 'lookahead'
-  shares = np.array([1, 1, 1] if uniform else _SIZES) / (
-      3 if uniform else sum(_SIZES)
-  )
+@pytest.mark.parametrize('name, values', [
+    *((name, {}) for name in _AVERAGED),
+    # One model for all is that of FedAvg.
+    ('perm', dict(warmup_rounds=1, lambda_=1.0)),
+    ('fedsim', dict(split='adapter')),
+], ids=[*_AVERAGED, 'perm', 'fedsim'])
+def test_the_server_averages_what_keras_computes(name, values, task, expected):
+  process = _build(name, task, **values)
+  states, _, _ = rounds.train(process, [(0, 1, 2)], task.train)
+  shares = np.array(_SIZES) / sum(_SIZES)
   for found, all_clients in zip(_statistics(states[0]['weights']), expected):
     np.testing.assert_allclose(found, shares @ all_clients, rtol=1e-5)
 
@@ -115,15 +118,6 @@ def test_the_client_keeps_what_keras_computes(name, task, expected):
   for i in range(len(_SIZES)):
     for found, all_clients in zip(_statistics(clients[i]), expected):
       np.testing.assert_allclose(found, all_clients[i], rtol=1e-5)
-
-
-def test_perm_averages_them_in_its_warm_up(task, expected):
-  """One model for all is that of FedAvg."""
-  process = _build('perm', task, warmup_rounds=1, lambda_=1.0)
-  states, _, _ = rounds.train(process, [(0, 1, 2)], task.train)
-  shares = np.array(_SIZES) / sum(_SIZES)
-  for found, all_clients in zip(_statistics(states[0]['weights']), expected):
-    np.testing.assert_allclose(found, shares @ all_clients, rtol=1e-5)
 
 
 def test_they_travel_with_the_models_of_perm(task, expected):
@@ -240,15 +234,6 @@ def test_steps_are_those_of_keras(network, task):
       task.model.predict(deployed, x, False, tf.zeros([2], tf.int64)),
       clone(x, training=False), rtol=1e-4, atol=1e-5,
   )
-
-
-def test_beside_adaptors_they_are_averaged(task, expected):
-  states, _, _ = rounds.train(
-      _build('fedsim', task, split='adapter'), [(0, 1, 2)], task.train
-  )
-  shares = np.array(_SIZES) / sum(_SIZES)
-  for found, all_clients in zip(_statistics(states[0]['weights']), expected):
-    np.testing.assert_allclose(found, shares @ all_clients, rtol=1e-5)
 
 
 def test_statistics_do_not_count_in_the_norm():

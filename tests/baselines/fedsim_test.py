@@ -8,43 +8,6 @@ from tests import problems
 from tests.baselines import rounds
 from tff_pers.models import partition
 
-_LOCAL = dict(local_steps=5, batch_size=2, learning_rate=0.1)
-
-
-def _build(is_private, **options):
-  return fedsim.build_fedsim(
-      partition.Partition(problems.tiny_model(), is_private),
-      fedsim.FedSimHyperparameters(**{**_LOCAL, **options}),
-  )
-
-
-@pytest.mark.parametrize('options', [
-    {},
-    dict(
-        server_learning_rate=0.5, momentum=0.5, learning_rate_rounds='2',
-        learning_rate_schedule='exponential',
-    ),
-])
-def test_without_private_weights_it_is_fedavg_bit_for_bit(options):
-  """Baselines B1."""
-  states, client_states, _ = rounds.train(_build((False,) * 4, **options))
-  _, plain, _, _ = rounds.run('fedavg', **options)
-  for state, expected in zip(states, plain):
-    rounds.assert_identical(state['weights'], expected['weights'])
-  assert not any(rounds.leaves(list(client_states.values())))
-
-
-def test_without_global_weights_it_is_local_training_bit_for_bit():
-  """Baselines B2."""
-  states, client_states, metrics = rounds.train(_build((True,) * 4))
-  _, _, expected, plain = rounds.run('local_only')
-  for i, own in expected.items():
-    rounds.assert_identical(client_states[i], own)
-  assert not rounds.leaves(states[-1]['weights'])
-  for metric, other in zip(metrics, plain):
-    assert metric['bytes_up'] == metric['bytes_down'] == 0.0
-    np.testing.assert_array_equal(metric['train_loss'], other['train_loss'])
-
 
 def test_fedper_is_fedsim_bit_for_bit():
   """Baselines B3."""
@@ -67,11 +30,23 @@ def test_with_adaptors_it_is_the_local_adaptor_without_preconditioner():
     rounds.assert_close(client_states[i], own)
 
 
+def test_client_deploys_global_and_own_weights():
+  process, states, client_states, _ = rounds.run('fedsim')
+  state, own = states[-1], client_states[2]
+  rounds.assert_identical(
+      process.client_model(state, own, 2),
+      [*rounds.leaves(state['weights']), *rounds.leaves(own)],
+  )
+
+
 def test_both_gradients_are_taken_at_the_old_point():
   """One step of the formula, with a step size for each part."""
-  process = _build(
-      (False, True, False, True), local_steps=1, batch_size=7,
-      private_learning_rate=0.3,
+  process = fedsim.build_fedsim(
+      partition.Partition(problems.tiny_model(), (False, True, False, True)),
+      fedsim.FedSimHyperparameters(
+          local_steps=1, batch_size=7, learning_rate=0.1,
+          private_learning_rate=0.3,
+      ),
   )
   states, own, _ = rounds.train(process, cohorts=((4,),))
   start = problems.tiny_model().initial_weights(rounds.SEED)
@@ -81,64 +56,6 @@ def test_both_gradients_are_taken_at_the_old_point():
   ]
   rounds.assert_close(states[0]['weights'], stepped[0::2])
   rounds.assert_close(own[4], stepped[1::2])
-
-
-def test_private_weights_are_the_own_ones_whoever_else_takes_part():
-  process, states, client_states, _ = rounds.run('fedsim')
-  clients = problems.tiny_clients()
-  cohort = [0, 2, 3]
-  before = [client_states[i] for i in cohort]
-  after = process.next(
-      states[-1], before, [clients[i] for i in cohort]
-  )['client_states']
-  for i, own, expected in zip(cohort, before, after):
-    alone = process.next(states[-1], [own], [clients[i]])['client_states'][0]
-    rounds.assert_identical(alone, expected)
-    assert np.any(rounds.leaves(own)[0] != rounds.leaves(expected)[0])
-  assert np.any(rounds.leaves(after[0])[0] != rounds.leaves(after[1])[0])
-
-
-def test_a_client_that_never_took_part_has_its_part_of_the_initial_model():
-  process, states, client_states, _ = rounds.run('fedsim')
-  initial = problems.tiny_model().initial_weights(rounds.SEED)
-  fresh = process.initialize_client(states[-1], 4)
-  rounds.assert_identical(fresh, initial[2:])
-  assert np.any(rounds.leaves(client_states[0])[0] != initial[2])
-
-
-def test_client_deploys_global_and_own_weights():
-  process, states, client_states, _ = rounds.run('fedsim')
-  state, own = states[-1], client_states[2]
-  expected = [*rounds.leaves(state['weights']), *rounds.leaves(own)]
-  rounds.assert_identical(process.client_model(state, own, 2), expected)
-  data = problems.tiny_clients()[2]
-  actual = process.evaluate(state, [own], [dict(adapt=data, test=data)])[0]
-  model, (x, y) = problems.tiny_model(), map(data['examples'].get, 'xy')
-  losses = model.example_loss(y, model.predict(expected, x, False, None))
-  np.testing.assert_allclose(actual['loss'], np.mean(losses), rtol=1e-9)
-
-
-@pytest.mark.parametrize('cohort_size, expected', [
-    (6, {10: 0.013088, 50: 0.0}),
-    (2, {10: 0.110036, 50: 0.002177, 100: 2e-6}),
-])
-def test_distances_on_split_least_squares(cohort_size, expected):
-  """Baselines B21; full participation, and cohorts of two."""
-  parts, _, _ = problems.split_least_squares()
-  process = fedsim.build_fedsim(
-      parts,
-      fedsim.FedSimHyperparameters(
-          local_steps=5, batch_size=1, learning_rate=0.3
-      ),
-      client_weighting='uniform',
-  )
-  found = rounds.distances_to_shared_optimum(
-      process, max(expected), cohort_size
-  )
-  for round_num, distance in expected.items():
-    np.testing.assert_allclose(
-        found[round_num - 1], distance, rtol=0, atol=1e-6
-    )
 
 
 @pytest.mark.parametrize('options, message', [

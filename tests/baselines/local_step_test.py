@@ -1,10 +1,8 @@
-"""Schedule, momentum, weight decay and clipping in every method's own step.
+"""Schedule, momentum, weight decay and clipping in steps of methods' own.
 
-The reductions that hold for plain steps hold for any step: a line that takes
-part in one of them with the wrong order, or without one of the four, fails.
+Of all lines that are those of FedAvg or of local training in some case,
+`reductions_test` sees the step there.
 """
-
-import functools
 
 import numpy as np
 import pytest
@@ -20,66 +18,6 @@ from tests.baselines import simulator
 from tff_pers.client_works import local_sgd
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
-
-_STEP = dict(
-    momentum=0.9, weight_decay=0.2, clip_norm=0.4, learning_rate_decay=0.5,
-    learning_rate_schedule='steps', learning_rate_rounds='1:2',
-)
-_run = functools.partial(rounds.run, **_STEP)
-
-
-def test_without_a_pull_fedprox_is_fedavg():
-  """Baselines B1; it sends gradients, and its server has their step size."""
-  rounds.assert_close(_run('fedprox', mu=0.0)[1], _run('fedavg')[1])
-
-
-@pytest.mark.parametrize('name', ['apfl', 'ditto', 'fedavg_finetuned'])
-def test_shared_line_is_that_of_fedavg(name):
-  """Baselines B1; how sums are fused may differ in the last bit."""
-  rounds.assert_close(_run(name)[1], _run('fedavg')[1])
-
-
-@pytest.mark.parametrize(
-    'name, options',
-    [
-        ('ifca', dict(num_models=1)),
-        ('fedem', dict(num_models=1)),
-        ('ensemble', dict(num_models=1)),
-    ],
-)
-def test_one_model_is_fedavg(name, options):
-  """Baselines B1; a table of one model has an axis more."""
-  _, states, _, _ = _run(name, **options)
-  _, expected, _, _ = _run('fedavg')
-  for state, other in zip(states, expected):
-    single = tf.nest.map_structure(lambda w: w[0], state['models'])
-    rounds.assert_close(single, other['weights'])
-
-
-@pytest.mark.parametrize(
-    'name, options, own',
-    [
-        ('apfl', dict(alpha0=1.0, adaptive=False), lambda c: c['weights']),
-        ('ditto', dict(lambda_=0.0), lambda c: c),
-    ],
-)
-def test_personal_line_is_local_training(name, options, own):
-  """Baselines B2."""
-  _, _, client_states, _ = _run(name, **options)
-  _, _, expected, _ = _run('local_only')
-  for i, state in client_states.items():
-    rounds.assert_close(own(state), expected[i])
-
-
-def _update(build, hyperparameters, problem, client=0, round_num=0):
-  """Returns what the work of a client sends, and the problem's start."""
-  work = build(problem.model, hyperparameters)
-  weights = problem.model.initial_weights(0)
-  output = work.update(
-      rounds.message(weights, round_num=round_num), (),
-      rounds.tensors(problem.clients()[client]),
-  )
-  return output.update
 
 
 def test_momentum_is_made_anew_whenever_a_client_takes_part():
@@ -117,13 +55,15 @@ def test_pfedme_descends_the_penalized_envelope():
 
 
 def test_pfedme_clips_the_gradient_of_the_envelope():
+  problem = problems.q6()
   hyperparameters = pfedme.PFedMeHyperparameters(
       learning_rate=0.01, local_steps=3, lam=5.0, clip_norm=0.2
   )
-  (update,) = _update(
-      lambda *args: pfedme.build_moreau_sgd(*args, 'uniform'),
-      hyperparameters, problems.q6(),
-  )
+  work = pfedme.build_moreau_sgd(problem.model, hyperparameters, 'uniform')
+  (update,) = work.update(
+      rounds.message(problem.model.initial_weights(0)), (),
+      rounds.tensors(problem.clients()[0]),
+  ).update
   # The three directions differ little this far from the optimum.
   np.testing.assert_allclose(
       np.linalg.norm(update), 3 * 0.01 * 0.2, rtol=1e-3
@@ -167,17 +107,19 @@ def test_ditto_clips_what_v_descends_with_the_pull_in_it():
 
 
 @pytest.mark.parametrize(
-    'name, options, momentum',
+    'name, options',
     [
-        ('ifca', dict(average='gradient'), 0.5),
-        ('local_only', dict(local_steps=1), 0.5),
-        ('ditto', dict(local_steps=1), 0.5),
-        ('fedavg_finetuned', dict(local_steps=1, steps=1), 0.5),
+        ('ifca', dict(average='gradient')),
+        ('local_only', dict(local_steps=1)),
+        ('ditto', dict(local_steps=1)),
+        ('fedalt', dict(local_steps=1)),
+        ('fedalt', dict(local_steps=1, private_steps=1)),
+        ('fedavg_finetuned', dict(local_steps=1, steps=1)),
     ],
 )
-def test_refuses_momentum_where_nothing_gathers_it(name, options, momentum):
+def test_refuses_momentum_where_nothing_gathers_it(name, options):
   with pytest.raises(ValueError, match='`momentum` must be 0 .* found 0.5'):
-    rounds.run(name, momentum=momentum, **options)
+    rounds.run(name, momentum=0.5, **options)
 
 
 @pytest.mark.parametrize(
@@ -213,14 +155,15 @@ def test_a_schedule_does_not_reach_what_clients_do_when_they_deploy():
 
 def test_local_sgd_takes_the_schedule_from_the_round_of_the_message():
   problem = problems.q6()
-  hyperparameters = hp.LocalTraining(
+  work = local_sgd.build_local_sgd(problem.model, hp.LocalTraining(
       learning_rate=0.1, local_steps=1, learning_rate_schedule='cosine',
       learning_rate_rounds='10', learning_rate_decay=0.5,
-  )
-  build = lambda *args: local_sgd.build_local_sgd(*args, 'uniform')
+  ), 'uniform')
   first, middle, end = (
-      _update(build, hyperparameters, problem, round_num=t)[0]
-      for t in (0, 5, 12)
+      work.update(
+          rounds.message(problem.model.initial_weights(0), round_num=t), (),
+          rounds.tensors(problem.clients()[0]),
+      ).update[0] for t in (0, 5, 12)
   )
   np.testing.assert_allclose(middle, 0.75 * first, rtol=1e-12)
   np.testing.assert_allclose(end, 0.5 * first, rtol=1e-12)

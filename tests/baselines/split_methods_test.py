@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from baselines import fedalt
+from baselines import fedsim
 from tests import problems
 from tests import slow
 from tests.baselines import rounds
@@ -18,6 +20,72 @@ _STATEFUL = [
     ('fedalt', dict(private_learning_rate=0.2)), ('fedrep', {}),
 ]
 _STATELESS = [('fedalt', dict(stateless=True)), ('fedrecon', {})]
+_BUILDERS = {
+    'fedalt': (fedalt.build_fedalt, fedalt.FedAltHyperparameters),
+    'fedsim': (fedsim.build_fedsim, fedsim.FedSimHyperparameters),
+}
+
+
+def _train(name, is_private, **options):
+  """Returns what `rounds.train` does, with this split of the tiny model."""
+  build, kind = _BUILDERS[name]
+  return rounds.train(build(
+      partition.Partition(problems.tiny_model(), (is_private,) * 4),
+      kind(local_steps=5, batch_size=2, learning_rate=0.1, **options),
+  ))
+
+
+_STEP = dict(
+    momentum=0.5, weight_decay=0.1, learning_rate_rounds='2',
+    learning_rate_schedule='exponential',
+)
+
+
+@pytest.mark.parametrize('name', _BUILDERS)
+def test_without_private_weights_it_is_fedavg_bit_for_bit(name):
+  """Baselines B1."""
+  options = dict(_STEP, server_learning_rate=0.5)
+  states, client_states, _ = _train(name, False, **options)
+  _, plain, _, _ = rounds.run('fedavg', **options)
+  for state, expected in zip(states, plain):
+    rounds.assert_identical(state['weights'], expected['weights'])
+  assert not any(rounds.leaves(list(client_states.values())))
+
+
+@pytest.mark.parametrize('name', _BUILDERS)
+def test_without_global_weights_it_is_local_training_bit_for_bit(name):
+  """Baselines B2."""
+  states, client_states, metrics = _train(name, True, **_STEP)
+  _, _, expected, plain = rounds.run('local_only', **_STEP)
+  for i, own in expected.items():
+    rounds.assert_identical(client_states[i], own)
+  assert not rounds.leaves(states[-1]['weights'])
+  for metric, other in zip(metrics, plain):
+    assert metric['bytes_up'] == metric['bytes_down'] == 0.0
+    np.testing.assert_array_equal(metric['train_loss'], other['train_loss'])
+
+
+@pytest.mark.parametrize('name, cohort_size, expected', [
+    ('fedalt', 6, {10: 0.002346, 50: 0.0}),
+    ('fedalt', 2, {10: 0.054095, 50: 2.7e-5, 100: 0.0}),
+    ('fedsim', 6, {10: 0.013088, 50: 0.0}),
+    ('fedsim', 2, {10: 0.110036, 50: 0.002177, 100: 2e-6}),
+])
+def test_distances_on_split_least_squares(name, cohort_size, expected):
+  """Baselines B21; full participation, and cohorts of two."""
+  build, kind = _BUILDERS[name]
+  process = build(
+      problems.split_least_squares()[0],
+      kind(local_steps=5, batch_size=1, learning_rate=0.3),
+      client_weighting='uniform',
+  )
+  found = rounds.distances_to_shared_optimum(
+      process, max(expected), cohort_size
+  )
+  for round_num, distance in expected.items():
+    np.testing.assert_allclose(
+        found[round_num - 1], distance, rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize('split, is_private', [

@@ -31,7 +31,8 @@ main = flags.Program(
         'Settings to run; embedded: all that need no files.',
     ),
     flags.own_flag(
-        'seeds', '', 'Seeds, such as 3001,3002, in place of those of a setting.'
+        'seeds', '', 'Seeds, such as 3001,3002, in place of those of a setting;'
+        ' they need another output_dir.',
     ),
     flags.own_flag(
         'data_dir', '', 'Folder of EMNIST, School, CIFAR-10 and MNIST.'

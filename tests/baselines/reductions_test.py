@@ -30,6 +30,7 @@ _NEARLY_FEDAVG = {
     'ditto': (dict(lambda_=1.0), _STEP),
     'ensemble': (dict(num_models=1), _STEP),
     'fedavgm': (dict(beta=0.0), {}),
+    'fedavg_finetuned': ({}, _STEP),
     'fedem': (dict(num_models=1), _STEP),
     'fedprox': (dict(mu=0.0), _STEP),
     'ifca': (dict(num_models=1), _STEP),

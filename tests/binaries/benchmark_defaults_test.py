@@ -198,6 +198,19 @@ def test_runs_a_setting_and_says_what_holds(tmp_path, monkeypatch, capsys):
   assert 'finished' in capsys.readouterr().out
 
 
+def test_a_claim_of_each_seed_is_of_those_that_are_given(
+    tmp_path, monkeypatch
+):
+  """The setting asks for ten."""
+  monkeypatch.setattr(default_claims, '_summary', lambda folder: '')
+  monkeypatch.setattr(compare, 'main', lambda argv: _write(
+      tmp_path / 'floral_label_shift', 'floral', 0.95, seeds=(1, 2)
+  ) or 0)
+  argv = ['', '--settings=floral_label_shift', f'--output_dir={tmp_path}']
+  assert benchmark_defaults.main([*argv, '--seeds=1,2']) == 0
+  assert benchmark_defaults.main(argv) == 1
+
+
 def test_no_table_is_taken_for_that_of_a_command_that_failed(
     tmp_path, monkeypatch
 ):

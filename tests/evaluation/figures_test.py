@@ -41,3 +41,11 @@ def test_a_layout_that_the_user_asked_for_is_not_in_the_way(tmp_path, layout):
     path = figures.save(picture, str(tmp_path), 'made')
   for suffix in ('.png', '.svg'):
     assert os.path.getsize(path + suffix) > 1000
+
+
+def test_a_saved_figure_has_a_legend(tmp_path):
+  picture, (axis,) = figures.new_figure(4, 3, 1)
+  axis.plot([0, 1], [0, 1], label='perm')
+  figures.save(picture, str(tmp_path), 'curves')
+  [legend] = picture.legends
+  assert [text.get_text() for text in legend.get_texts()] == ['perm']

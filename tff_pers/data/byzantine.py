@@ -11,7 +11,9 @@ _USE = 5  # Of the seed; 0 to 4 are for partitions, splits, and systems.
 
 
 def check(number: int, num_clients: int) -> None:
-  """Raises a ValueError if half of the clients are Byzantine: no rule can help.
+  """Raises a ValueError if half of the clients or more are Byzantine.
+
+  Then no rule can help.
   """
   if 2 * number >= num_clients > 0:
     raise ValueError(

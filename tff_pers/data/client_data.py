@@ -209,7 +209,7 @@ def fold_batch_tuples(
 
   `step` is `(state, tuple of Batch) -> state`. The keys `seeds`, int64[2] each,
   are one per independent use of the data; `num_epochs` is the number of steps
-  in passes over them.
+  in passes over the data, or None. For all others see `fold_batches`.
 
   Raises:
     ValueError: If not exactly one of `num_steps` and `num_epochs` is given.

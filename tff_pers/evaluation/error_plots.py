@@ -53,9 +53,10 @@ def drawable(curve: Curve) -> Curve:
 
   That is 0, NaN and infinity; rounds without any other value are left out.
   """
-  values = np.ma.masked_less_equal(np.ma.masked_invalid(curve.values), 0)
+  values = np.asarray(curve.values, np.float64)
+  values = np.ma.masked_less_equal(np.ma.masked_invalid(values), 0)
   some = values.count(axis=0) > 0
-  return Curve(curve.rounds[some], values[:, some])
+  return Curve(np.asarray(curve.rounds)[some], values[:, some])
 
 
 def plot_panels(

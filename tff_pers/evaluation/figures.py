@@ -39,7 +39,7 @@ def new_figure(
 
 
 def save(picture: Any, output_dir: str, name: str) -> str:
-  """Writes name.png and name.svg with a legend; returns the path without it."""
+  """Writes name.png and .svg with a legend; returns the path without suffix."""
   _add_legend(picture)
   os.makedirs(output_dir, exist_ok=True)
   path = os.path.join(output_dir, name)

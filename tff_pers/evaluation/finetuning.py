@@ -14,9 +14,9 @@ from tff_pers.evaluation import summary
 def rows(
     seen: int, metrics: Mapping[int, Mapping[str, np.ndarray]]
 ) -> list[dict[str, Any]]:
-  """Returns the rows of `finetuning.csv`, of clients with this `seen`.
+  """Returns the rows of `finetuning.csv` of one kind of clients.
 
-  Metrics are by number of steps, then by name, [N] each, NaN for clients
+  `seen` is 1 for clients that train, 0 for those that never do. Metrics are by number of steps, then by name, [N] each, NaN for clients
   without test examples. `share_hurt` is the share of clients that are worse off
   than with 0 steps, empty if 0 is not among the numbers.
   """

@@ -29,6 +29,10 @@ def run(
     compare: `binaries.compare.main`.
   """
   chosen = _chosen(given['settings'], given['data_dir'], settings)
+  if given['seeds']:
+    settings = {
+        name: _on(given['seeds'], setting) for name, setting in settings.items()
+    }
   top = flags.output_dir(given, 'benchmark_defaults')
   default_tables.write(top)
   sections, holds = [], True
@@ -62,12 +66,21 @@ def _chosen(text: str, data_dir: str, settings) -> list[str]:
   return names
 
 
+def _on(seeds: str, setting: benchmarks.Setting) -> benchmarks.Setting:
+  """Returns the setting on other seeds; claims ask for at most all of them."""
+  most = len(seeds.split(','))
+  return setting._replace(
+      flags={**setting.flags, 'seeds': seeds}, claims=tuple(
+          claim._replace(in_seeds=claim.in_seeds and min(claim.in_seeds, most))
+          for claim in setting.claims
+      ),
+  )
+
+
 def _compare(setting, given, top: str, name: str, compare) -> int:
   """Runs `compare` on a setting; returns an exit code if it wrote no table."""
   folder = os.path.join(top, name)
   own = {**setting.flags, 'jobs': given['jobs'], 'output_dir': folder}
-  if given['seeds']:
-    own['seeds'] = given['seeds']
   if setting.files:
     own['data_dir'] = given['data_dir']
   elif 'data_dir' in own:  # A table that this program wrote.

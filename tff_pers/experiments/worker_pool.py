@@ -31,7 +31,7 @@ _FORKS_AT_ONCE = sys.version_info >= (
 
 
 def number(asked: int, num_tasks: int) -> int:
-  """Returns the number of parallel tasks; `asked` is `--jobs`."""
+  """Returns the number of parallel tasks; `--jobs=0` is min(cores, 2)."""
   num_jobs = asked or min(len(os.sched_getaffinity(0)), _MOST)
   return min(num_jobs, max(num_tasks, 1))
 

@@ -157,7 +157,7 @@ def by_predicate(
 ) -> Partition:
   """Returns the partition whose private weights satisfy `predicate`.
 
-  It is e.g. `lambda weight: weight.name.startswith('head/')`.
+  This is e.g. `lambda weight: weight.name.startswith('head/')`.
   """
   return Partition(
       model, tuple(bool(predicate(x)) for x in layers.describe(model))
@@ -203,8 +203,8 @@ def from_scheme(model: functional.FunctionalModel, split: str) -> Partition:
 def last_layers(model: functional.FunctionalModel, count: int) -> Partition:
   """Returns the partition whose private weights are the last layers.
 
-  These are `count` layers with a kernel, or all layers if none has one; a
-  normalization between two of them stays global.
+  These are `count` layers with a kernel, at most all of them, or all layers if
+  none has one; a normalization between two of them stays global.
 
   Raises:
     ValueError: If the model does not say which layer is last.

@@ -46,8 +46,9 @@ class SplitHyperparameters(hp.Aggregation, hp.LocalTraining, hp.NewClients):
       ValueError: If `split` does not fit the model, see
         `partition.from_scheme`; if `adaptor_rank` is given without adaptors.
     """
-    adapts = any(w.kind == 'adaptor' for w in layers.describe(model))
-    if 'adapter' in partition.items(self.split) and not adapts:
+    if 'adapter' in partition.items(self.split) and not any(
+        w.kind == 'adaptor' for w in layers.describe(model)
+    ):
       rank = self.adaptor_rank or None
       # A single adaptor needs no router: its weight in the mixture is 1.
       model = adaptors.floral(model, 1, rank=rank).mixed([1.0])

@@ -300,7 +300,7 @@ def _by_axis(model, weights, kept: Kept, change: Callable[..., Any]):
   changed = []
   for leaf, axes in zip(tf.nest.flatten(weights), model.units):
     for axis, units in enumerate(axes):
-      if units is not None and kept[units.group].shape[0] < units.size:
+      if units is not None and kept[units.group].shape[0] != units.size:
         leaf = change(leaf, axis, units, kept[units.group])
     changed.append(leaf)
   return tf.nest.pack_sequence_as(model.spec, changed)

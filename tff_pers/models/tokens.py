@@ -5,7 +5,7 @@ followed by the V words (or characters) of the vocabulary, the out-of-vocabulary
 word, and the marks of the beginning and the end of a text. Padding comes last.
 
 Labels y are int[batch, length], logits [batch, length, number of tokens], and
-`vocabulary` is V. Results are [batch].
+`vocabulary` is V. Losses and metrics are [batch].
 """
 
 import tensorflow as tf

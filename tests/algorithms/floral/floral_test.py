@@ -58,7 +58,7 @@ def _evaluate(process, state, client_states, data):
 
 
 @pytest.mark.parametrize('num_clients, groups, num_adaptors', [
-    (2, None, 1), (10, None, 3), (20, None, 6), (139, None, 8),
+    (2, None, 2), (10, None, 3), (20, None, 6), (139, None, 8),
     (10, [0, 1] * 5, 2),
 ])
 def test_unknown_clusters_have_three_clients_or_more(

@@ -291,7 +291,7 @@ def _build(task, hyperparameters):
   else:
     # Fewer adaptors than clusters cost accuracy, more of them bytes. One that
     # serves fewer than three clients learns little more than they would alone.
-    num_clusters = min(8, max(1, task.num_clients // 3))
+    num_clusters = min(8, max(2, task.num_clients // 3))
   adapted = hyperparameters.adapt(
       task.model, hyperparameters.num_adaptors or num_clusters
   )

@@ -157,7 +157,7 @@ class FloralHyperparameters(AdaptorHyperparameters):
   num_adaptors: int = hp.field(
       0,
       "C; 0: the task's number of clusters; if that is unknown, a third of the"
-      ' number of clients, at most 8.',
+      ' number of clients, but 2 to 8.',
       minimum=0, search=hp.Between(2, 8),
   )
   router: str = hp.field(

@@ -50,8 +50,8 @@ def make(
 ) -> Records:
   """Returns the records of a file, which are checked when they are read.
 
-  The number of records is given by the name of the client, and from this `read`
-  gives arrays by field name.
+  `sizes` are numbers of records by client; `read(client)` returns arrays by
+  field name.
 
   Raises:
     errors.DataError: If there is no client. Reading raises it if a client lacks

@@ -53,8 +53,9 @@ def drawable(curve: Curve) -> Curve:
 
   That is 0, NaN and infinity; rounds without any other value are left out.
   """
-  values = np.asarray(curve.values, np.float64)
-  values = np.ma.masked_less_equal(np.ma.masked_invalid(values), 0)
+  values = np.ma.masked_less_equal(
+      np.ma.masked_invalid(np.asarray(curve.values, np.float64)), 0
+  )
   some = values.count(axis=0) > 0
   return Curve(np.asarray(curve.rounds)[some], values[:, some])
 

@@ -70,8 +70,8 @@ def _on(seeds: str, setting: benchmarks.Setting) -> benchmarks.Setting:
   """Returns the setting on other seeds; claims ask for at most all of them."""
   most = len(seeds.split(','))
   return setting._replace(
-      flags={**setting.flags, 'seeds': seeds}, claims=tuple(
-          claim._replace(in_seeds=claim.in_seeds and min(claim.in_seeds, most))
+      flags=benchmarks.Flags(setting.flags, seeds=seeds), claims=tuple(
+          claim._replace(in_seeds=min(claim.in_seeds, most))
           for claim in setting.claims
       ),
   )

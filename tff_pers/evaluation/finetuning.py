@@ -16,9 +16,10 @@ def rows(
 ) -> list[dict[str, Any]]:
   """Returns the rows of `finetuning.csv` of one kind of clients.
 
-  `seen` is 1 for clients that train, 0 for those that never do. Metrics are by number of steps, then by name, [N] each, NaN for clients
-  without test examples. `share_hurt` is the share of clients that are worse off
-  than with 0 steps, empty if 0 is not among the numbers.
+  `seen` is 1 for clients that train, 0 for those that never do. Metrics are by
+  number of steps, then by name, [N] each, NaN for clients without test
+  examples. `share_hurt` is the share of clients that are worse off than with 0
+  steps, empty if 0 is not among the numbers.
   """
   return [
       dict(

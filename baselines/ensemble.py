@@ -26,6 +26,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.data import client_data
+from tff_pers.data import task as task_lib
 from tff_pers.models import functional
 from tff_pers.models import mixtures
 
@@ -268,7 +269,7 @@ def _check_groups(groups, num_models: int) -> None:
 def _build(task, hyperparameters):
   return build_ensemble(
       task.model, hyperparameters,
-      num_models=model_table.num_clusters(task, 4),
+      num_models=task_lib.num_clusters(task, 4),
       groups=task.groups if task.has_groups else None,
       num_clients=task.num_clients,
       client_weighting=task.client_weighting,

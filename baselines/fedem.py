@@ -20,6 +20,7 @@ from tff_pers.composition import builders
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import process
+from tff_pers.data import task as task_lib
 from tff_pers.models import functional
 from tff_pers.models import loss_functions
 from tff_pers.models import mixtures
@@ -260,6 +261,6 @@ def build_fedem_work(
 def _build(task, hyperparameters):
   return build_fedem(
       task.model, hyperparameters,
-      num_models=model_table.num_clusters(task, 3),
+      num_models=task_lib.num_clusters(task, 3),
       num_clients=task.num_clients, client_weighting=task.client_weighting,
   )

@@ -27,6 +27,7 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.core import random
+from tff_pers.data import task as task_lib
 from tff_pers.models import functional
 from tff_pers.models import mixtures
 
@@ -303,6 +304,6 @@ def _where(condition, a, b):
 def _build(task, hyperparameters):
   return build_ifca(
       task.model, hyperparameters,
-      num_models=model_table.num_clusters(task, 2),
+      num_models=task_lib.num_clusters(task, 2),
       client_weighting=task.client_weighting,
   )

@@ -2,15 +2,12 @@
 
 from typing import Any, Callable, Optional
 
-import numpy as np
-
 from tff_pers import composition
 from tff_pers.aggregators import router as router_aggregation
 from tff_pers.client_works import client_work
 from tff_pers.client_works import local_sgd
 from tff_pers.composition import builders
 from tff_pers.core import process
-from tff_pers.data import task as task_lib
 from tff_pers.models import functional
 from tff_pers.models import mixtures
 from tff_pers import tff
@@ -81,11 +78,3 @@ def build_model_table(
           state['models'], own, index
       ),
   )
-
-
-def num_clusters(task: task_lib.Task, otherwise: int) -> int:
-  """Returns a task's number of true clusters, or `otherwise` if unknown."""
-  if not task.has_groups:
-    return otherwise
-  assert task.groups is not None
-  return int(np.max(task.groups)) + 1

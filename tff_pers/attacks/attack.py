@@ -42,7 +42,7 @@ class Sender(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Attack:
+class Attack(hp.Options):
   """An attack; its fields are its options.
 
   The base class does nothing: attackers follow the protocol.
@@ -60,9 +60,6 @@ class Attack:
   flips_labels: ClassVar[bool] = False
   is_omniscient: ClassVar[bool] = False
   is_silent: ClassVar[bool] = False
-
-  def __post_init__(self):
-    hp.validate(self)
 
   def start(self, dim: Any, dtype: tf.DType) -> Any:
     """Returns the initial memory of attackers, a structure of tensors.

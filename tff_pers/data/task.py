@@ -178,3 +178,11 @@ class Task:
         model=self.model.name,
         rows_are_examples=self.rows_are_examples,
     )
+
+
+def num_clusters(task: Task, otherwise: int) -> int:
+  """Returns a task's number of true clusters, or `otherwise` if unknown."""
+  if not task.has_groups:
+    return otherwise
+  assert task.groups is not None
+  return int(np.max(task.groups)) + 1

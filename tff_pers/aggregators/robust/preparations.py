@@ -12,7 +12,7 @@ from tff_pers.numerics import robust
 
 
 @dataclasses.dataclass(frozen=True)
-class Preparation:
+class Preparation(hp.Options):
   """Base class of preparations.
 
   Attributes:
@@ -28,9 +28,6 @@ class Preparation:
       rules.NOT_GIVEN, 'Assumed number of Byzantine clients; -1: not given.',
       minimum=rules.NOT_GIVEN,
   )
-
-  def __post_init__(self):
-    hp.validate(self)
 
   @property
   def needs_f(self) -> bool:

@@ -17,7 +17,7 @@ NOT_GIVEN = -1
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class Rule(hp.Options):
   """Base class of rules.
 
   Attributes:
@@ -37,9 +37,6 @@ class Rule:
       NOT_GIVEN, 'Assumed number of Byzantine clients; -1: not given.',
       minimum=NOT_GIVEN,
   )
-
-  def __post_init__(self):
-    hp.validate(self)
 
   def __call__(self, x, num_byzantine, key):
     """Returns the combined messages, float[d].

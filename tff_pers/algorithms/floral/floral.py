@@ -31,6 +31,7 @@ from tff_pers.client_works import tff_client_work
 from tff_pers.composition import builders
 from tff_pers.config import methods
 from tff_pers.core import process
+from tff_pers.data import task as task_lib
 from tff_pers.models import adaptors
 from tff_pers import tff
 
@@ -286,14 +287,12 @@ def _build_work(
     summary='a shared model and low-rank adaptors, mixed by learned routers',
 )
 def _build(task, hyperparameters):
-  if task.has_groups:
-    num_clusters = int(np.max(task.groups)) + 1
-  else:
-    # Fewer adaptors than clusters cost accuracy, more of them bytes. One that
-    # serves fewer than three clients learns little more than they would alone.
-    num_clusters = min(8, max(2, task.num_clients // 3))
+  # Fewer adaptors than clusters cost accuracy, more of them bytes. One that
+  # serves fewer than three clients learns little more than they would alone.
+  if_unknown = min(8, max(2, task.num_clients // 3))
   adapted = hyperparameters.adapt(
-      task.model, hyperparameters.num_adaptors or num_clusters
+      task.model, hyperparameters.num_adaptors
+      or task_lib.num_clusters(task, if_unknown)
   )
   return build_floral(
       adapted, hyperparameters, groups=task.groups,

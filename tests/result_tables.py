@@ -12,10 +12,15 @@ where the runs were made, HEAD by default.
 or `make tables`, and the command above as well, writes the tables of README and
 docs again: what stands there between <!-- table: overview/iid --> and
 <!-- /table -->; with <!-- table: overview/iid with losses --> losses, too;
-<!-- table: overview --> is a table of all files of the folder. A row is stale
-where its flags are refused today, or where
-tests/contracts/golden.json has other values of its method than at its commit;
-the table marks it.
+<!-- table: overview --> is a table of all files of the folder, and
+<!-- table: overview/iid,femnist --> of two. A row is stale where its flags are
+refused today, or where tests/contracts/golden.json has other values of its
+method than at its commit; the table marks it.
+
+    python -m tests.result_tables speed/tiers FOLDER/tiers.csv [--commit=COMMIT]
+
+takes a table that is not one of runs as it is, such as seconds or bytes; it, too,
+says at which commit it was made, and which methods in it have changed since.
 """
 
 import argparse
@@ -23,6 +28,7 @@ import functools
 import hashlib
 import json
 import math
+import os
 import pathlib
 import re
 import shlex
@@ -97,6 +103,38 @@ def add(name: str, folder: str, commit: str = 'HEAD') -> None:
   path = RESULTS / f'{name}.csv'
   path.parent.mkdir(parents=True, exist_ok=True)
   results.write_csv(str(path), COLUMNS, rows.values())
+
+
+def add_cells(name: str, path: str, commit: str = 'HEAD') -> None:
+  """Writes a table that is not one of runs to the file of a name.
+
+  Args:
+    name: As for `table`.
+    path: A CSV file. Methods are what `name` has, and what cells of the first
+      line or column begin with.
+    commit: Where it was made.
+
+  Raises:
+    ValueError: If it has no rows.
+  """
+  rows = results.read_rows(*os.path.split(path))
+  if not rows:
+    raise ValueError(f'The table must have rows, found none in {path}.')
+  made_at = _git('rev-parse', '--short=8', commit).strip()
+  golden = golden_hashes(_git('show', f'{commit}:{GOLDEN}'))
+  first, *others = rows[0]
+  words = [*name.split('/'), *others, *(row[first] for row in rows)]
+  methods = {
+      re.match('`?([a-z0-9_]*)', word)[1] for word in words
+  } & {*_golden_today()}
+  made = dict(commit=made_at, golden=' '.join(
+      f'{method}:{golden.get(method, "")}' for method in sorted(methods)
+  ))
+  target = RESULTS / f'{name}.csv'
+  target.parent.mkdir(parents=True, exist_ok=True)
+  results.write_csv(
+      str(target), [*rows[0], *made], [{**row, **made} for row in rows]
+  )
 
 
 def _git(*words: str) -> str:
@@ -199,16 +237,18 @@ def table(name: str, with_losses: bool = False) -> str:
   the accuracy of the model of every tier.
 
   Args:
-    name: Such as overview/iid; the name of a folder stands for all of its files,
-      one column each.
+    name: Such as overview/iid; overview/iid,femnist is a table of tasks, and the
+      name of a folder is one of all of its files.
     with_losses: Whether the losses of tests, in the end and at their least, and
       of training are shown.
 
   Raises:
     ValueError: If there are no rows.
   """
-  if (RESULTS / name).is_dir():
+  if ',' in name or (RESULTS / name).is_dir():
     return _table_of_tasks(name)
+  if is_cells(name):
+    return _table_of_cells(name)
   rows = read(name)
   if not rows:
     raise ValueError(f'A table must have rows in results/, found {name}.')
@@ -250,6 +290,44 @@ def table(name: str, with_losses: bool = False) -> str:
   ])
 
 
+def is_cells(name: str) -> bool:
+  """Returns whether a file is of `add_cells`, not of runs."""
+  rows = results.read_rows(str(RESULTS), f'{name}.csv')
+  return bool(rows) and 'variant' not in rows[0]
+
+
+def _table_of_cells(name: str) -> str:
+  """Returns a table of `add_cells`; numbers have four digits at most."""
+  rows = results.read_rows(str(RESULTS), f'{name}.csv')
+  *columns, commit, golden = rows[0]
+  notes = []
+  for pair in rows[0][golden].split():
+    method, _, value = pair.partition(':')
+    if not value:
+      reason = f'whose values were not recorded yet at {rows[0][commit]}.'
+      notes.append((f'`{method}`', reason))
+    elif _golden_today().get(method, '') != value:
+      notes.append((f'`{method}`', _changed(rows[0][commit])))
+  return '\n\n'.join([
+      results.markdown(columns, [
+          {column: _short(row[column]) for column in columns} for row in rows
+      ]),
+      f'(`results/{name}.csv`, commit {rows[0][commit]}.)',
+      *_stale_notes(notes),
+  ])
+
+
+def _short(cell: str) -> str:
+  """Returns a cell, a long number with four digits."""
+  if re.fullmatch(r'-?\d+\.\d{5,}', cell):
+    return f'{float(cell):.4g}'
+  return cell
+
+
+def _changed(commit: str) -> str:
+  return f'whose recorded values have changed since {commit}.'
+
+
 def _stale_notes(found: Iterable[tuple[str, str]]) -> list[str]:
   """Returns a sentence for each reason, given pairs of a row and a reason."""
   by_reason: dict[str, list[str]] = {}
@@ -262,10 +340,12 @@ def _stale_notes(found: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _rows_of_tasks(name: str) -> dict[str, list[dict[str, str]]]:
-  return {
-      path.stem: read(f'{name}/{path.stem}')
-      for path in sorted((RESULTS / name).glob('*.csv'))
-  }
+  """Returns the rows of the files of overview, or of overview/iid,femnist."""
+  folder, _, chosen = name.partition('/')
+  tasks = chosen.split(',') if chosen else sorted(
+      path.stem for path in (RESULTS / folder).glob('*.csv')
+  )
+  return {task: read(f'{folder}/{task}') for task in tasks}
 
 
 def _table_of_tasks(name: str) -> str:
@@ -280,7 +360,7 @@ def _table_of_tasks(name: str) -> str:
   )
   return '\n\n'.join([
       overview.page(rows, stale, f'images/{name}_ranks.png'),
-      f'(`results/{name}/*.csv`, commits {", ".join(commits)}.)',
+      f'(`results/{name.partition("/")[0]}/*.csv`, commits {", ".join(commits)}.)',
       *_stale_notes(notes),
   ])
 
@@ -331,7 +411,7 @@ def stale(row: Mapping[str, str]) -> str:
   """Returns why the command of a row may give something else today, or ''."""
   method = brackets.parse(row['algo'])[0]
   if _golden_today().get(method, '') != row['golden']:
-    return f'whose recorded values have changed since {row["commit"]}.'
+    return _changed(row['commit'])
   reason = refusal(row['algo'], row['flags'])
   return reason and f'whose flags are refused: {reason}'
 
@@ -391,7 +471,8 @@ def main() -> None:
     parser.error('NAME must be followed by FOLDER.')
   try:
     if typed.name:
-      add(typed.name, typed.folder, typed.commit)
+      adds = add_cells if typed.folder.endswith('.csv') else add
+      adds(typed.name, typed.folder, typed.commit)
     for page in PAGES:
       files.write_text(str(page), rendered(page.read_text('utf-8')))
     _write_pictures()

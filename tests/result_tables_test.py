@@ -26,9 +26,40 @@ def test_a_page_has_the_tables_of_its_rows(page):
   assert result_tables.rendered(PAGES[page]) == PAGES[page]
 
 
+def _typed_tables(text):
+  """Returns the first lines of tables outside of blocks that are of numbers."""
+  lines = result_tables.BLOCK.sub('', text).split('\n')
+  found = []
+  for number, line in enumerate(lines):
+    if re.fullmatch(r'\|[-:| ]+\|', line):
+      cells = []
+      for row in lines[number + 1:]:
+        if not row.startswith('|'):
+          break
+        cells += [cell.strip(' *') for cell in row[1:-1].split('|')[1:]]
+      numbers = [c for c in cells if re.match(r'-?[\d,]*\.\d+\b', c)]
+      if 3 * len(numbers) > len(cells):
+        found.append(lines[number - 1])
+  return found
+
+
+@pytest.mark.parametrize('page', PAGES)
+def test_no_table_of_results_is_typed(page):
+  assert not _typed_tables(PAGES[page])
+
+
+def test_a_typed_table_is_found():
+  text = '| method | a |\n|---|---|\n| perm | **0.91** ± 0.01 |\n| x | |\n'
+  assert _typed_tables(text) == ['| method | a |']
+  assert not _typed_tables(text.replace('0.91', 'better'))
+  assert not _typed_tables(f'<!-- table: a/b -->\n{text}<!-- /table -->')
+
+
 def test_every_file_of_rows_is_quoted_by_a_page():
   text = '\n'.join(PAGES.values())
-  blocks = [match[2] for match in result_tables.BLOCK.finditer(text)]
+  blocks = [
+      re.sub(',.*', '', m[2]) for m in result_tables.BLOCK.finditer(text)
+  ]
   # A block of a folder shows all of its files.
   shown = set(blocks)
   assert all({name, name.split('/')[0]} & shown for name in NAMES)
@@ -38,7 +69,9 @@ def test_every_file_of_rows_is_quoted_by_a_page():
   assert len(blocks) == len(re.findall('<!-- /table', text))
 
 
-@pytest.mark.parametrize('name', NAMES)
+@pytest.mark.parametrize(
+    'name', [name for name in NAMES if not result_tables.is_cells(name)]
+)
 def test_rows_are_runs(name):
   rows = result_tables.read(name)
   assert len({(row['variant'], row['seed']) for row in rows}) == len(rows)
@@ -216,6 +249,40 @@ def test_a_row_whose_flags_are_refused_is_marked(folder, was, now, answer):
   # Once, though there are two seeds.
   assert ('† Stale: `fedavg`, whose flags are refused: ' in text) == bool(answer)
   assert answer in text.splitlines()[-1]
+
+
+@pytest.mark.parametrize('golden, note', [
+    ('fedavg', ''),
+    ('other', '`fedavg`, whose recorded values have changed since abc.'),
+    ('', '`fedavg`, whose values were not recorded yet at abc.'),
+])
+def test_a_table_that_is_not_of_runs(golden, note, monkeypatch, tmp_path):
+  monkeypatch.setattr(result_tables, 'RESULTS', tmp_path / 'results')
+  today = result_tables._golden_today()
+  made = dict(fedavg=today['fedavg'] if golden == 'fedavg' else golden)
+  monkeypatch.setattr(result_tables, '_git', lambda *words: 'abc\n')
+  monkeypatch.setattr(result_tables, 'golden_hashes', lambda _: made)
+  file = tmp_path / 'seconds.csv'
+  file.write_text('method,s / round,at\n`fedavg` (W1),0.123456789,\nby hand,3,x\n')
+  result_tables.add_cells('costs/rounds', str(file))
+  lines = result_tables.table('costs/rounds').splitlines()
+  assert [[c.strip() for c in line.split('|')[1:-1]] for line in lines[2:4]] == [
+      ['`fedavg` (W1)', '0.1235', ''], ['by hand', '3', 'x'],
+  ]
+  assert lines[5] == '(`results/costs/rounds.csv`, commit abc.)'
+  assert ''.join(lines[6:]) == ('† Stale: ' + note if note else '')
+  # What nobody has measured has no table.
+  with pytest.raises(ValueError, match='must have rows, found none'):
+    result_tables.add_cells('costs/rounds', str(tmp_path / 'none.csv'))
+
+
+def test_a_table_of_some_tasks(folder):
+  for name in ('one', 'two', 'three'):
+    _add(folder)
+    path = result_tables.RESULTS / 'benchmark'
+    (path / 'part.csv').rename(path / f'{name}.csv')
+  text = result_tables.table('benchmark/two,one')
+  assert re.findall(r'^\| (one|two|three) ', text, re.MULTILINE) == ['two', 'one']
 
 
 def test_values_are_told_apart_by_their_hash():

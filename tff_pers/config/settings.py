@@ -124,7 +124,7 @@ TABLE: Mapping[str, _Settings] = {
         # 0.029 after 40 rounds; a step size of 100 has 0.063 after 100 rounds.
         '': dict(_EPOCH, batch_size=100, learning_rate=1000.0),
     },
-    'synthetic_groups': {  # papers/perm.md 4.1.
+    'synthetic_groups': {  # K is the paper's; it leaves the rest open.
         '': dict(
             _STEPS, batch_size=50, local_steps=20, learning_rate=0.5,
         ),

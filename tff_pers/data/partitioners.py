@@ -118,8 +118,8 @@ def by_client(
         f'`num_clients` must be <= the {len(names)} clients in the data, found'
         f' {num_clients}.'
     )
-  # Names are sorted before the seeded sample is drawn (papers/perm.md 4.3), so
-  # that it does not depend on the order of rows in a file.
+  # Names are sorted before the seeded sample is drawn, so that it does not
+  # depend on the order of rows in a file.
   chosen = np.sort(rng.permutation(len(names))[:num_clients])
   by_owner = np.argsort(owner, kind='stable')
   ends = np.cumsum(np.bincount(owner))
@@ -135,7 +135,7 @@ def shards(
     labels: np.ndarray, num_clients: int, rng: np.random.Generator,
     options: Any, clients: Optional[np.ndarray],
 ) -> Any:
-  """Label-sorted slices, `classes` per client (papers/perm.md 4.2).
+  """Label-sorted slices, `classes` per client.
 
   Each class is cut into the same number of slices (one more for the largest
   classes if that is not even). `sorted`: client c gets the slices c, c+N, ...,

@@ -3,7 +3,7 @@
 Convolutional network for EMNIST: Adaptive Federated Optimization
     Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar, McMahan. ICLR 2021.
 Two-layer CNN for CIFAR-10: Distributed Personalized Empirical Risk Minimization
-    Deng, Kamani, Mahdavinia, Mahdavi. NeurIPS 2023 (sizes: papers/perm.md 4.2).
+    Deng, Kamani, Mahdavinia, Mahdavi. NeurIPS 2023 (sizes: ours).
 CNN for CIFAR-10 and VGG-8 for CIFAR-100: Collaborative and Efficient
 Personalization with Mixtures of Adaptors
     Almansoori, Horvath, Takac. 2024 (sizes: papers/floral.md 5.2).

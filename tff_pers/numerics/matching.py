@@ -26,15 +26,15 @@ def matching(
   there are few of both.
 
   Args:
-    clients: int32[N, K]; row i, clients in any order.
-    visits: int32[N, K], how often model i still has to visit them; a client
+    clients: int32[C, K]; row i of C models, clients in any order.
+    visits: int32[C, K], how often model i still has to visit them; a client
       with > 0 visits occurs once per row.
-    so_far: int32[N], number of past visits of each model.
-    available: bool[C], the clients of this cohort.
+    so_far: int32[C], number of past visits of each model.
+    available: bool[N], the clients of this cohort.
     seed: int64[2] key of the draws.
 
   Returns:
-    int32[N], client hosting model i in this round, -1 for none.
+    int32[C], client hosting model i in this round, -1 for none.
   """
   num_models = clients.shape[0]
   edges = tf.where(tf.logical_and(visits > 0, tf.gather(available, clients)))
@@ -64,14 +64,14 @@ def _likes(visits, seed):
 
 
 def _by_asking(models, clients, rank, likes, num_clients: int):
-  """Returns a maximal matching, int32[C] by client, -1 for none.
+  """Returns a maximal matching, int32[N] by client, -1 for none.
 
   Args:
     models: int32[E], models of the edges.
     clients: int32[E], clients of the edges.
-    rank: int32[N]; a client takes the asking model of smallest rank.
+    rank: int32[C]; a client takes the asking model of smallest rank.
     likes: int32[E], distinct and >= 0, preference of the model for the client.
-    num_clients: C.
+    num_clients: N.
   """
   num_models = rank.shape[0]
 
@@ -101,7 +101,7 @@ def _by_asking(models, clients, rank, likes, num_clients: int):
 
 
 def _augmented(models, clients, rank, owners):
-  """Returns a maximum matching, from a matching `owners` int32[C] by client.
+  """Returns a maximum matching, from a matching `owners` int32[N] by client.
 
   Alternating trees grow from all free clients at once, along edges to models
   and back along matched pairs. Trees share no model, so one path of each tree
@@ -135,8 +135,8 @@ def _grow(models, clients, owners, num_models: int):
   """Grows an alternating tree from every free client, breadth first.
 
   Returns:
-    `(parent, root)`: int32[N], the client from which a model was reached; and
-    int32[C], the free client in whose tree a client is; -1: not reached.
+    `(parent, root)`: int32[C], the client from which a model was reached; and
+    int32[N], the free client in whose tree a client is; -1: not reached.
   """
   num_clients = owners.shape[0]
 

@@ -27,7 +27,7 @@ def test_rows_of_few_known_clients_are_exact():
       fingerprints.empty_table(40, 30, tf.float32),
       dict(
           fingerprints=tf.constant(g), keys=tf.constant(keys),
-          rows=tf.constant(sizes), sizes=tf.constant(sizes),
+          num_used=tf.constant(sizes), sizes=tf.constant(sizes),
           variances=tf.ones([3]),
       ), 0,
   )
@@ -97,7 +97,7 @@ def test_new_clients_are_compared_with_who_is_known():
       table=_two_groups(), assignment=tf.constant(assignment),
       models=(tf.range(3.0),),
   )
-  found = perm_clusters.models_of_strangers(state, dict(
+  found = perm_clusters.models_of_new_clients(state, dict(
       fingerprints=tf.constant(_VECTORS[[5, 0, 3]]), sizes=tf.ones([3]),
   ))
   np.testing.assert_array_equal(found[0], [2, 0, 1])

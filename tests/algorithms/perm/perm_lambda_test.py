@@ -123,7 +123,7 @@ def _table(gradients, sizes, rows, variances):
   n = len(sizes)
   return tf.nest.map_structure(tf.constant, dict(
       fingerprints=gradients, keys=np.arange(n, dtype=np.int32),
-      models=(np.eye(n),), rows=np.float32(rows), sizes=np.float32(sizes),
+      models=(np.eye(n),), num_used=np.float32(rows), sizes=np.float32(sizes),
       variances=np.float32(variances),
   ))
 
@@ -222,8 +222,8 @@ def test_kappa_fits_the_clients():
 
 def test_no_choice_is_built_where_kappa_is_given(monkeypatch):
   """It would be two fifths of the building."""
-  monkeypatch.delattr(perm_lambda.Trial, 'choose_scale')
-  with pytest.raises(AttributeError, match='choose_scale'):
+  monkeypatch.delattr(perm_lambda.Trial, 'choose_kappa')
+  with pytest.raises(AttributeError, match='choose_kappa'):
     perm.build_perm(_MODEL, 2, _hyperparameters())
   perm.build_perm(_MODEL, 2, _hyperparameters(lambda_scale=10.0))
 

@@ -139,7 +139,7 @@ def test_rounds_in_which_w_and_the_mixing_weights_move(values, moves, measures):
   )
   times = [tf.constant(t) for t in range(12)]
   assert [int(t) for t in times if setting.moves_w(t)] == list(moves)
-  assert [int(t) for t in times if setting.measures(t)] == list(measures)
+  assert [int(t) for t in times if setting.updates_mixing(t)] == list(measures)
 
 
 def test_one_trip_visits_with_the_weights_of_the_round_before():
@@ -245,7 +245,7 @@ def _sent(data, client_weighting='examples', **values):
       ), _N, client_weighting=client_weighting,
   )
   weights = tuple(w + 10 for w in _PROBLEM.model.initial_weights(0))
-  return client.global_line(
+  return client.work_on_w(
       rounds.message(weights), tf.constant(False), rounds.tensors(data)
   )
 

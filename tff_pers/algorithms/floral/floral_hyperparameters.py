@@ -186,7 +186,7 @@ class FloralHyperparameters(AdaptorHyperparameters):
       choices=('stateful', 'stateless'), when=_LEARNED,
   )
   # Not in the paper: the joint steps alone are too few to learn a stateless
-  # router (papers/floral.md 2.6).
+  # router.
   router_warmup_steps: int = hp.field(
       20,
       'Full-batch steps in which stateless clients learn a router from zero,'

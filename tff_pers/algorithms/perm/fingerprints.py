@@ -5,11 +5,11 @@ only some of the clients, a gradient is kept until w moves, so that after about
 N / m rounds of m clients all N are known. This is ours; the paper has all
 clients in every round.
 
-A table is `<fingerprints [N, p], rows, sizes, variances float32[N], dates
+A table is `<fingerprints [N, p], num_used, sizes, variances float32[N], dates
 int32[N]>` by client: the gradient or its sketch (see `perm_client`), the number
-of examples that it was computed from, the client's number of examples, their
-gradients' variance, and the round of the gradient, -1: never. Clients that are
-left out have size 0.
+of examples that it was computed from, the client's number of examples n_i,
+their gradients' variance, and the round of the gradient, -1: never. Clients
+that are left out have size 0.
 """
 
 import collections
@@ -28,21 +28,22 @@ def empty_table(num_clients: int, dimension: int, dtype: tf.DType) -> Any:
   return collections.OrderedDict(
       dates=tf.fill([num_clients], -1),
       fingerprints=tf.zeros([num_clients, dimension], dtype),
-      rows=zeros, sizes=zeros, variances=zeros,
+      num_used=zeros, sizes=zeros, variances=zeros,
   )
 
 
 def known(setting: setting_lib.Setting, table: Any, index: Any) -> Any:
   """Returns {bool}@CLIENTS, whether another gradient would add no information.
 
-  That is, whether the server has one of all examples at the current w.
+  That is, whether the server has one of all examples at the current w: never
+  if all clients take part (w moves, or A is updated once), or with batches.
   """
-  first = setting.hyperparameters.first_visit
+  w_fixed_since = setting.hyperparameters.first_visit
   if setting.full_participation or setting.hyperparameters.gradient_batch:
     return own_next.computed(lambda client: False, index)
   return keyed.fetch(
       own_next.computed(lambda table: table['dates'], table), index,
-      lambda dates, client: dates[client] >= first, setting.num_clients,
+      lambda dates, client: dates[client] >= w_fixed_since, setting.num_clients,
   )
 
 
@@ -51,8 +52,8 @@ def written(
 ) -> Any:
   """Returns the table after round t.
 
-  `gradients` are `<fingerprints [M, p], keys int32[M], rows, sizes, variances
-  float32[M]>`, collected in any order.
+  `gradients` are `<fingerprints [M, p], keys int32[M], num_used, sizes,
+  variances float32[M]>`, collected in any order.
   """
   keys = gradients['keys']
   dates = tf.fill(tf.shape(keys), t)

@@ -56,20 +56,20 @@ def build_perm(
 ) -> process.PersonalizedProcess:
   """Builds PERM (Deng et al., NeurIPS 2023, Algorithms 1 to 3).
 
-  Algorithm 2 (`variant=single_loop`), round t of the visits, epoch r, round j:
+  Algorithm 2 (`variant=single_loop`), round j in epoch r of the visits:
 
     (a) clients: G_i <- grad f_i(w)          server: w <- w - gamma mean_i G_i
     (b) server : d_ij <- ||G_i - G_j||^2;    alpha_i <- solution of Eq. (2)
     (c) model i -> client c = sigma_r[(i + j) mod N]:
         K times: w_i <- w_i - eta s_i alpha_i(c) grad f_c(w_i; b)
 
-  with t = r N + j (for s_i and changes by matchings see
-  `visits.step_multiplier`), after `warmup_rounds` rounds of FedAvg for w
-  (`warmup=gradient`: of (a) only); then all w_i start at w. Before the first
-  visits kappa is chosen once, with lambda = kappa times the gradients' variance
-  (see `perm_lambda`). With `schedule=permutation`, hosts are those of Algorithm
-  1; by default models are matched to clients with alpha_i(c) > 0 (see
-  `visit_schedule`).
+  with r N + j the number of rounds since the first visit (for s_i and changes
+  by matchings see `visits.step_multiplier`), after `warmup_rounds` rounds of
+  FedAvg for w (`warmup=gradient`: of (a) only); then all w_i start at w. Before
+  the first visits kappa is chosen once, with lambda = kappa times the
+  gradients' variance (see `perm_lambda`). With `schedule=permutation`, hosts
+  are those of Algorithm 1; by default models are matched to clients with
+  alpha_i(c) > 0 (see `visit_schedule`).
   Algorithm 3 (`two_stage`): `stage1_rounds` rounds of FedAvg for w; then (a)
   and (b) without moving w (once, if all clients take part), and (c) in every
   round from then on.
@@ -90,8 +90,8 @@ def build_perm(
 
   The step of stage 1, of the warm-up and of the visits is that of `local_step`.
   In (a) of Algorithm 2 clients clip and decay the update of w, but not the G_i
-  that are compared; this single step has no momentum. The schedule counts all
-  rounds and also applies to gamma.
+  that are compared; this single step has no momentum.
+  `learning_rate_schedule` counts all rounds and also applies to gamma.
 
   Limit cases: lambda -> infinity gives A[i, j] = n_j / n, one model for all;
   lambda -> 0 the identity, local training.
@@ -146,11 +146,11 @@ def build_perm(
         f' parts have statistics of their own, found {model.name}. Tip:'
         ' group or layer normalization, or tiers=none.'
     )
+  # The fields of `PermSetting`, from which Client, Server and Trial inherit.
   setting_values = (
       devices or perm_devices.Devices(model), hyperparameters, num_clients,
       full_participation, client_weighting, num_visits,
   )
-  # Both are `PermSetting`s of the run, and are passed on as such.
   client = perm_client.Client(*setting_values)
   server = perm_server.Server(*setting_values)
   data_type = client.data_type
@@ -181,16 +181,16 @@ def build_perm(
     message = broadcast(state, index)
     # Whether the server has this client's G_i at the current w.
     is_known = fingerprints.known(client, state.table, index)
-    work = computed(client.global_line, message, is_known, data)
+    work = computed(client.work_on_w, message, is_known, data)
     mean = aggregator.next(state.aggregator, work.update, work.weight)
     weights = computed(server.descend, clock, state.weights, mean.result)
 
-    # (b) d_ij <- ||G_i - G_j||^2;  alpha_i <- Eq. (2), if the round measures
+    # (b) d_ij <- ||G_i - G_j||^2;  alpha_i <- Eq. (2), in rounds that update A
     kappa = state.scale
     trial_reports: list[Any] = []
-    if hyperparameters.chooses_scale:
-      # Traced into every round, but kappa is chosen only in `first_measure`.
-      kappa, *trial_reports = perm_lambda.Trial(*setting_values).choose_scale(
+    if hyperparameters.chooses_kappa:
+      # Traced into every round, but chosen only in `first_mixing_update`.
+      kappa, *trial_reports = perm_lambda.Trial(*setting_values).choose_kappa(
           kappa, message, index, data
       )
     # With the w at which the G_i were taken, not the new one.
@@ -232,7 +232,7 @@ def build_perm(
         ),
     )
 
-  for_new = dict(deployed=client.deployed) if not num_new_clients else dict(
+  deployment = dict(deployed=client.deployed) if not num_new_clients else dict(
       dispatch=perm_new_clients.build_dispatch(
           client, state_type, num_new_clients
       ),
@@ -241,13 +241,13 @@ def build_perm(
       ),
   )
   return own_rows.deploying(
-      client, initialize_seeded=initialize_seeded, next_fn=next_fn, **for_new
+      client, initialize_seeded=initialize_seeded, next_fn=next_fn, **deployment
   )
 
 
 @methods.register(
     'perm', PermHyperparameters,
-    needs=dict(examples=lambda values: values.chooses_scale),
+    needs=dict(examples=lambda values: values.chooses_kappa),
     summary='learned mixing weights, models shuffled between clients',
     travels=None, recipes=dict(paper=perm_hyperparameters.PAPER),
 )

@@ -25,11 +25,11 @@ _ADAPT_USE = 4
 class Client(setting.PermSetting):
   """Client computations; a message is `<seed, round, weights>`, w."""
 
-  def global_line(
+  def work_on_w(
       self, message: Mapping[str, Any], is_known: tf.Tensor,
       data: Mapping[str, Any],
   ) -> Any:
-    """Computes (a) at a client.
+    """Does a client's part of (a): its update of w, and its G_i for (b).
 
     Args:
       message: `<seed, round, weights>`.
@@ -38,24 +38,24 @@ class Client(setting.PermSetting):
 
     Returns:
       `<update, weight, gradients, report>`: `update` is averaged and moves w;
-      `gradients`, with 0 or 1 `rows`, are compared in (b); the report is as in
+      `gradients`, 0 or 1 `table_row`s, are compared in (b); the report is as in
       `own_next.of_reports`. Non-finite values are not sent.
     """
     t, index = message['round'], data['index']
     moves, by_steps = self.moves_w(t), self.trains_w(t)
-    measured = tf.logical_and(self.measures(t), tf.logical_not(is_known))
+    compared = tf.logical_and(self.updates_mixing(t), tf.logical_not(is_known))
     by_gradient = tf.logical_and(moves, tf.logical_not(by_steps))
     trained_on = interception.changed('data', data)
     found = self.gradient_if(
-        tf.logical_or(measured, by_gradient), message, trained_on
+        tf.logical_or(compared, by_gradient), message, trained_on
     )
     update, loss, is_finite = self._update(message, trained_on, moves, found)
     finite = tf.logical_and(
         round_metrics.all_finite((found.gradient, loss, found.variance)),
         is_finite,
     )
-    gradients = self.rows(
-        found, message, trained_on, tf.logical_and(measured, finite)
+    gradients = self.table_row(
+        found, message, trained_on, tf.logical_and(compared, finite)
     )
     kept = tf.cond(
         finite, lambda: update,
@@ -65,8 +65,8 @@ class Client(setting.PermSetting):
     share, used = self.devices.share(index), lambda b: tf.cast(b, tf.float32)
     bytes_of_row = round_metrics.payload_bytes(gradients['fingerprints'])
     if not self.hyperparameters.sketch:
-      # The update is G_i: the server can clip it and add the gradient of the
-      # penalty.
+      # G_i is uploaded once, as the update and as the row: the server itself
+      # can clip it and add the penalty. A sketch is sent in addition.
       bytes_of_row *= 1 - used(by_gradient)
     return collections.OrderedDict(
         update=self.sent(kept, data),
@@ -82,7 +82,7 @@ class Client(setting.PermSetting):
             loss=tf.cast(loss, tf.float32),
             weight=used(t < self.hyperparameters.first_visit),
             finite=finite,
-            bytes_down=share * used(tf.logical_or(moves, measured))
+            bytes_down=share * used(tf.logical_or(moves, compared))
             * round_metrics.payload_bytes(message['weights']),
             bytes_up=share * (
                 used(moves) * round_metrics.payload_bytes(update) + bytes_of_row
@@ -108,7 +108,7 @@ class Client(setting.PermSetting):
   def gradient(
       self, message: Mapping[str, Any], data: Mapping[str, Any]
   ) -> local_gradient.LocalGradient:
-    """Returns G_i = grad f_i(w) on the rows of the round."""
+    """Returns G_i = grad f_i(w) on the examples of the round."""
     found = self.devices.of_client(
         data['index'],
         lambda model: local_gradient.compute(
@@ -121,20 +121,20 @@ class Client(setting.PermSetting):
         variance=self.devices.scaled_variance(found.variance, data['index'])
     )
 
-  def rows(
+  def table_row(
       self, found: local_gradient.LocalGradient, message: Mapping[str, Any],
       data: Mapping[str, Any], is_sent: tf.Tensor,
   ) -> Mapping[str, Any]:
     """Returns the 0 or 1 rows of a client that the server compares.
 
-    `<fingerprints [., p], keys, rows, sizes, variances>`, see `fingerprints`.
+    `<fingerprints [., p], keys, num_used, sizes, variances>` of `fingerprints`.
     """
     row = lambda value: value[None][:tf.cast(is_sent, tf.int32)]
     number = lambda value: row(tf.cast(value, tf.float32))
     return collections.OrderedDict(
         fingerprints=row(self.fingerprint(message, found.gradient)),
         keys=row(data['index']),
-        rows=number(found.num_rows),
+        num_used=number(found.num_rows),
         sizes=number(data['num_examples']),
         variances=number(found.variance),
     )

@@ -64,7 +64,7 @@ def solve(
   )
 
 
-def models_of_strangers(state: Any, gradients: Any) -> Any:
+def models_of_new_clients(state: Any, gradients: Any) -> Any:
   """Returns the models of the clusters nearest to M gradients, [M, ...]."""
   table = state['table']
   n = table['sizes'].shape[0]

@@ -117,8 +117,8 @@ class Devices:
     """
     if self.parts is None:
       return compute(self.model)
-    return self._tiers.switch(
-        self.tier(index), lambda k: compute(self._tiers.within[k])
+    return self._submodels.switch(
+        self.tier(index), lambda k: compute(self._submodels.within[k])
     )
 
   def train(
@@ -135,10 +135,10 @@ class Devices:
     owned = host if owner is None else self.tier(owner)
 
     def within(k):
-      kept = self._tiers.static(k)
+      kept = self._submodels.static(k)
       own = submodels.extract(self.model, weights, kept)
       final, loss = local_sgd.train(
-          self._tiers.tiers[k], own, data, seed=seed, **options
+          self._submodels.tiers[k], own, data, seed=seed, **options
       )
       return submodels.replace(self.model, weights, final, kept), loss
 
@@ -150,7 +150,7 @@ class Devices:
       return update
     kept = self.parts.switch(
         self.tier(index),
-        lambda k: submodels.mask(self.model, self._tiers.static(k)),
+        lambda k: submodels.mask(self.model, self._submodels.static(k)),
     )
     return collections.OrderedDict(
         kept=kept,
@@ -180,27 +180,29 @@ class Devices:
     return tf.gather(self.parts.shares, tier)
 
   def pairwise(
-      self, vectors: tf.Tensor, is_known: tf.Tensor, clients: tf.Tensor,
-      owners: tf.Tensor,
+      self, vectors: tf.Tensor, is_known: tf.Tensor, client_of_row: tf.Tensor,
+      learner_rows: tf.Tensor,
   ) -> tf.Tensor:
-    """Returns d_ij between rows `owners` and all rows, floats [M, R].
+    """Returns d_ij from rows `learner_rows` to all rows, floats [M, R].
 
     Args:
       vectors: Gradients, floats [R, d].
       is_known: bool[R]; other rows are 0.
-      clients: int32[R], the clients of the rows.
-      owners: int32[M], numbers of rows.
+      client_of_row: int32[R], the clients, whose tiers are compared.
+      learner_rows: int32[M], numbers of rows.
     """
     def apart(vectors):
       return distances.gram_distances(
-          distances.center(vectors, is_known), owners
+          distances.center(vectors, is_known), learner_rows
       )
 
     if not self._compares_parts:
       return apart(vectors)
-    both, masks = self._both(clients, tf.gather(clients, owners)), self._masks()
-    total = 0
-    for k, share in enumerate(self._tiers.shares):
+    tiers, masks, total = self.tier(client_of_row), self._masks(), 0
+    learners = tf.gather(tiers, learner_rows)[:, None]
+    # The tier whose coordinates two clients share, int32[M, R].
+    both = self._submodels.narrower(learners, tiers)
+    for k, share in enumerate(self._submodels.shares):
       of_tier = apart(vectors * masks[k])
       total += tf.where(
           tf.equal(both, k), of_tier / tf.constant(share, of_tier.dtype), 0
@@ -208,20 +210,17 @@ class Devices:
     return total
 
   def with_capacity(
-      self, d: tf.Tensor, clients: tf.Tensor, learners: tf.Tensor,
+      self, d: tf.Tensor, client_of_row: tf.Tensor, learner_rows: tf.Tensor,
       sizes: tf.Tensor,
   ) -> tf.Tensor:
-    """Returns c_j from d_ij, floats [M, R], for clients `learners`, int32[M].
-
-    `clients`, int32[R], are the sources j, and `sizes` their n_j.
-    """
+    """Returns c_j from d_ij and n_j, `sizes`; see `pairwise`."""
     if self.parts is None or not self.vc:
       return d
     numbers = [float(tier.num_parameters) for tier in self.parts.tiers]
-    of_learner = self.vc_of == 'learner'
+    tiers = self.tier(client_of_row)
     dimension = tf.gather(
-        numbers, self.tier(learners)[:, None] if of_learner
-        else self.tier(clients)[None],
+        numbers, tf.gather(tiers, learner_rows)[:, None]
+        if self.vc_of == 'learner' else tiers[None],
     )
     added = self.vc * tf.sqrt(dimension / tf.maximum(sizes, 1.0))
     return d + tf.cast(added, d.dtype)
@@ -238,8 +237,8 @@ class Devices:
     return self.assign(None, None, index)
 
   @property
-  def _tiers(self) -> submodels.Submodels:
-    """`parts`, if devices differ."""
+  def _submodels(self) -> submodels.Submodels:
+    """`parts`, known not to be None: for type checkers."""
     assert self.parts is not None
     return self.parts
 
@@ -247,15 +246,11 @@ class Devices:
   def _compares_parts(self):
     return self.parts is not None and self.compare == 'intersection'
 
-  def _both(self, clients, owners):
-    """Returns the tier whose coordinates two clients share, int32[M, R]."""
-    return self._tiers.narrower(self.tier(owners)[:, None], self.tier(clients))
-
   def _masks(self):
     """Returns which coordinates of a gradient each tier has, [tiers, d]."""
     return tf.stack([
-        distances.flatten(submodels.mask(self.model, self._tiers.static(k)))
-        for k in range(len(self._tiers.widths))
+        distances.flatten(submodels.mask(self.model, self._submodels.static(k)))
+        for k in range(len(self._submodels.widths))
     ])
 
 

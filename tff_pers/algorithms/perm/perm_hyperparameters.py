@@ -20,7 +20,7 @@ _FEW_CLIENTS = 30
 PAPER = dict(
     schedule='permutation', step_scale='one', warmup='gradient',
     solver='projected_gradient', lambda_scale=10.0, own_rounds=0,
-    client_weighting='uniform',
+    client_weighting='uniform',  # Of the task; recipes may set it, too.
 )
 _INFINITY = 1e6  # Mixing weights proportional to sizes.
 
@@ -94,7 +94,8 @@ class PermHyperparameters(
       choices=('round', 'epoch'), when='variant=single_loop',
   )
   freeze_after: int = hp.field(
-      0, 'Round after which the mixing weights are fixed; 0: never.', minimum=0
+      0, 'Rounds after which the mixing weights (not w) are fixed; 0: never.',
+      minimum=0,
   )
   gradient_batch: int = hp.field(
       0, 'M: examples for the gradient of w; 0: all local examples.', minimum=0
@@ -155,10 +156,10 @@ class PermHyperparameters(
           '`gradient_batch` must be 0 or >= 2 with lambda=auto because one'
           ' example has no variance, found 1.'
       )
-    if 0 < self.freeze_after <= self.first_measure:
+    if 0 < self.freeze_after <= self.first_mixing_update:
       raise ValueError(
           '`freeze_after` must be 0 or > the first round that solves for mixing'
-          f' weights, {self.first_measure}, found {self.freeze_after}.'
+          f' weights, {self.first_mixing_update}, found {self.freeze_after}.'
       )
 
   @property
@@ -181,7 +182,7 @@ class PermHyperparameters(
     Args:
       task: The `Task`, for N, m and the number of rounds.
     """
-    fitted, n, m = self, 1, 1
+    fitted, n, m = self, 1, 1  # As with N = m: rounds are as given.
     if self.variant == 'single_loop':
       if not task.full_participation:
         n, m = task.num_clients, task.clients_per_round
@@ -189,6 +190,7 @@ class PermHyperparameters(
       warmup = min(wanted, math.ceil(task.rounds / 4))
       if warmup != self.warmup_rounds:
         fitted = hp.replace(self, warmup_rounds=warmup)
+      # The default is limited silently: nobody asked for it.
       if warmup < wanted and self.warmup_rounds != type(self).warmup_rounds:
         logging.warning(
             'PERM warms up for %d rounds, a quarter of the %d, instead of %d.',
@@ -209,9 +211,10 @@ class PermHyperparameters(
     Args:
       task: The `Task`, for R, m and N.
     """
-    hosts = task.clients_per_round or task.num_clients
-    models = max(self.models or task.num_clients, hosts)
-    return (task.rounds - self.first_visit) * hosts / models
+    cohort_size = task.clients_per_round or task.num_clients
+    # With C < m models, each is visited in every round: at most once a round.
+    models = max(self.models or task.num_clients, cohort_size)
+    return (task.rounds - self.first_visit) * cohort_size / models
 
   def _warmup_of_cohorts(self, num_clients: int, cohort_size: int) -> int:
     return math.ceil(self.warmup_rounds * num_clients / cohort_size)
@@ -219,13 +222,14 @@ class PermHyperparameters(
   def cadence(
       self, num_clients: int, cohort_size: int
   ) -> cadence_lib.Cadence:
+    # Called before `for_cohorts`, while the number of rounds is open.
     first = self.first_visit
     if self.variant == 'single_loop':
       first = self._warmup_of_cohorts(num_clients, cohort_size)
     return super().cadence(num_clients, cohort_size).after(first)
 
   @property
-  def chooses_scale(self) -> bool:
+  def chooses_kappa(self) -> bool:
     """Whether kappa is chosen from data, see `perm_lambda`."""
     return self.lambda_ == 'auto' and self.lambda_scale == 'auto'
 
@@ -237,7 +241,7 @@ class PermHyperparameters(
     return self.warmup_rounds
 
   @property
-  def first_measure(self) -> int:
+  def first_mixing_update(self) -> int:
     """The first round that solves for mixing weights."""
     return self.first_visit - int(self.one_trip)
 

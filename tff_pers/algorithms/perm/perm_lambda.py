@@ -35,8 +35,8 @@ from tff_pers.core import round_metrics
 from tff_pers.numerics import mixing
 from tff_pers import tff
 
-DEFAULT = 10.0  # If nothing can be chosen (papers/perm.md 7, trap 3).
-_SCALES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # The s of M_i(kappa, s).
+DEFAULT = 10.0  # If nothing can be chosen, e.g. no client holds out examples.
+_DURATIONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # The s of M_i(kappa, s).
 _ROUNDS = 10  # With half as many, one of three seeds chose another kappa.
 _HELD_OUT = 0.2
 _HUGE = 1e9  # The loss of a mixture that is not finite.
@@ -44,14 +44,14 @@ _SPLIT_USE, _TRIAL_USE, _VISITS_USE = 2, 3, 5
 
 
 class Trial(perm_client.Client):
-  """Client computations for the choice of kappa."""
+  """The choice of kappa; `choose_kappa` puts the other methods together."""
 
-  def choose_scale(
-      self, scale: Any, message: Any, index: Any, data: Any
+  def choose_kappa(
+      self, kappa: Any, message: Any, index: Any, data: Any
   ) -> tuple[Any, Any]:
-    """Chooses kappa in the round `first_measure`, else keeps it (in tracing).
+    """Chooses kappa in `first_mixing_update`, else keeps it (in tracing).
 
-    `scale`, the current kappa, is at the server, everything else at the
+    `kappa`, the current one, is at the server, everything else at the
     clients. Returns (kappa at the server, reports at the clients).
     """
     tried = own_next.computed(self.alone, message, data)
@@ -61,17 +61,17 @@ class Trial(perm_client.Client):
     )
     scored = own_next.computed(self.score, message, tried, mixed, data)
     losses = tff.federated_sum(scored.losses)
-    return own_next.computed(self._best, scale, losses), scored.report
+    return own_next.computed(self._best, kappa, losses), scored.report
 
   def alone(self, message: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
     """Trains a client by itself in the round of the choice.
 
     Returns:
-      0 or 1 rows: those of `Client.rows`, and `models` u_i.
+      0 or 1 rows: those of `Client.table_row`, and `models` u_i.
     """
     data = interception.changed('data', data)
     weights, hyperparameters = message['weights'], self.hyperparameters
-    now = tf.equal(message['round'], hyperparameters.first_measure)
+    now = tf.equal(message['round'], hyperparameters.first_mixing_update)
     budget = hyperparameters.budget()
     for name in ('num_steps', 'num_epochs'):
       budget[name] = budget[name] and _ROUNDS * budget[name]
@@ -97,14 +97,14 @@ class Trial(perm_client.Client):
     ))
     size = data['num_examples'] - _num_held(data)
     return collections.OrderedDict(
-        self.rows(found, message, {**data, 'num_examples': size}, is_sent),
+        self.table_row(found, message, {**data, 'num_examples': size}, is_sent),
         models=tf.nest.map_structure(
             lambda value: value[None][:tf.cast(is_sent, tf.int32)], trained
         ),
     )
 
   def mixtures(self, table: Mapping[str, Any], index: tf.Tensor) -> Any:
-    """Mixes the models for client i from the rows of all clients.
+    """Mixes the models for client i at the server, from the rows of all.
 
     Returns:
       `<models>`, sum_j alpha_ij u_j, one row per kappa; no rows if the client
@@ -145,7 +145,7 @@ class Trial(perm_client.Client):
       if there is nothing to choose.
     """
     data = interception.changed('data', data)
-    shape = len(self._kappas), len(_SCALES)
+    shape = len(self._kappas), len(_DURATIONS)
     w, num_held = message['weights'], _num_held(data)
     # Usually the same at all clients.
     is_round = tf.shape(tf.nest.flatten(mixed['models'])[0])[0] > 0
@@ -156,7 +156,7 @@ class Trial(perm_client.Client):
 
       @tf.autograph.experimental.do_not_convert  # Else `map_fn` takes seconds.
       def loss(pair):
-        s = tf.gather(_SCALES, pair[1])
+        s = tf.gather(_DURATIONS, pair[1])
         weights = tf.nest.map_structure(
             lambda w, u: w + tf.cast(s, w.dtype) * (u[pair[0]] - w),
             w, mixed['models'],
@@ -209,7 +209,7 @@ class Trial(perm_client.Client):
 
     If the remaining visits suffice for two epochs, that is the whole row. If
     not, it is the effect of the last two hosts of a model, drawn by how often
-    they are visited.
+    they are visited, because a visit partly undoes earlier ones.
     """
     if self.num_visits is None:
       return alpha
@@ -220,6 +220,7 @@ class Trial(perm_client.Client):
           tf.cast(alpha, tf.float32), count, self.hyperparameters
       ), alpha.dtype)
     epoch = tf.reduce_sum(visits, axis=1, keepdims=True)
+    # Client c is drawn 2 visits_c / epoch times on average, rounded at random.
     drawn = tf.floor(2 * visits / epoch + tf.random.stateless_uniform(
         tf.shape(alpha), key, dtype=alpha.dtype
     ))

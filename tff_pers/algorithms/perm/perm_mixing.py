@@ -59,7 +59,7 @@ class Problem:
     alpha = self._solved(self._among_known(c), lambda: old)
     return tf.cast(alpha, tf.float32)
 
-  def rows_of_strangers(self, gradients: Mapping[str, Any]) -> tf.Tensor:
+  def rows_of_new_clients(self, gradients: Mapping[str, Any]) -> tf.Tensor:
     """Returns what new clients learn from trained ones, float64[M, N].
 
     A new client's row is what it would be if it had trained, without its own
@@ -71,14 +71,14 @@ class Problem:
     n, m = self.setting.num_clients, tf.size(gradients['keys'])
     everybody = dataclasses.replace(self, table=collections.OrderedDict(
         (name, tf.concat([self.table[name], gradients[name]], axis=0))
-        for name in ('fingerprints', 'rows', 'sizes', 'variances')
+        for name in ('fingerprints', 'num_used', 'sizes', 'variances')
     ))
-    owners = tf.range(n, n + m)
+    new_rows = tf.range(n, n + m)
     c = everybody._among_known(everybody.distances(
-        tf.concat([tf.range(n), gradients['keys']], axis=0), owners
+        tf.concat([tf.range(n), gradients['keys']], axis=0), new_rows
     ))
     has_trained = tf.range(n + m) < n
-    itself = tf.equal(owners[:, None], tf.range(n + m))
+    itself = tf.equal(new_rows[:, None], tf.range(n + m))
 
     def row(teachers):
       return everybody._solved(
@@ -87,44 +87,51 @@ class Problem:
       )[:, :n]
 
     shared = row(tf.logical_or(has_trained, itself))
-    given = tf.reduce_sum(shared, axis=1, keepdims=True)
+    weight_of_others = tf.reduce_sum(shared, axis=1, keepdims=True)
     return tf.where(
-        given > 1 - _ALONE, tf.math.divide_no_nan(shared, given),
-        row(has_trained),
+        weight_of_others > 1 - _ALONE,
+        tf.math.divide_no_nan(shared, weight_of_others), row(has_trained),
     )
 
   def _rows(self, old, owners):
     """Returns the rows of `owners`, int32[M], in the format of A."""
     c = self.distances(tf.range(self.setting.num_clients), owners)
     is_known = tf.gather(self.table['sizes'] > 0, owners)
+    # c = 0 to all known clients: the row is in proportion to their sizes.
     c = self._among_known(tf.where(is_known[:, None], c, tf.zeros_like(c)))
+    # Only projected gradient uses `start`; its A is always dense.
     alpha = self._solved(c, start=lambda: tf.gather(old, owners))
     return mixing_rows.kept(alpha, owners, self.setting.kept_per_row)
 
-  def distances(self, clients: tf.Tensor, owners: tf.Tensor) -> tf.Tensor:
-    """Returns c_j from rows `owners` to the rows of `clients`, [M, N]."""
+  def distances(
+      self, client_of_row: tf.Tensor, learner_rows: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns c_j from `learner_rows` of the table to all its rows, [M, R]."""
     devices, sizes = self.setting.devices, self.table['sizes']
-    d = devices.pairwise(self.table['fingerprints'], sizes > 0, clients, owners)
+    d = devices.pairwise(
+        self.table['fingerprints'], sizes > 0, client_of_row, learner_rows
+    )
     return devices.with_capacity(
-        self.denoised(d, owners), clients, tf.gather(clients, owners), sizes
+        self.denoised(d, learner_rows), client_of_row, learner_rows, sizes
     )
 
-  def denoised(self, d: tf.Tensor, owners: tf.Tensor) -> tf.Tensor:
+  def denoised(self, d: tf.Tensor, learner_rows: tf.Tensor) -> tf.Tensor:
     """Returns distances minus their expected noise, if enabled; >= 0.
 
-    The noise of a gradient on M rows is v_i / M. One row has no variance; it
-    gets the mean of the others. The distance to self is 0.
+    The noise of a gradient on M examples is v_i / M. One example has no
+    variance; it gets the mean of the others. The distance to self is 0.
 
     Args:
-      d: Distances of rows `owners` to all rows, floats [M, N].
-      owners: int32[M].
+      d: Distances from rows of the table to all R rows, floats [M, R].
+      learner_rows: int32[M], the numbers of those rows.
     """
     if self.setting.hyperparameters.debias == 'variance':
-      variances, rows = self.table['variances'], self.table['rows']
-      mean = tf.cast(mixing.auto_lambda(variances, rows > 1, 1.0), tf.float32)
-      noise = tf.math.divide_no_nan(tf.where(rows > 1, variances, mean), rows)
-      d = d - tf.cast(tf.gather(noise, owners)[:, None] + noise, d.dtype)
-    own = tf.equal(owners[:, None], tf.range(tf.shape(d)[1]))
+      variances, used = self.table['variances'], self.table['num_used']
+      # With kappa = 1 this is just the mean of the variances that exist.
+      mean = tf.cast(mixing.auto_lambda(variances, used > 1, 1.0), tf.float32)
+      noise = tf.math.divide_no_nan(tf.where(used > 1, variances, mean), used)
+      d = d - tf.cast(tf.gather(noise, learner_rows)[:, None] + noise, d.dtype)
+    own = tf.equal(learner_rows[:, None], tf.range(tf.shape(d)[1]))
     return tf.where(own, tf.zeros_like(d), tf.maximum(d, 0))
 
   def _among_known(self, c):
@@ -161,18 +168,18 @@ def initial(setting: setting_lib.PermSetting) -> Any:
   return mixing_rows.identity(n, setting.kept_per_row)
 
 
-def choose_lambda(table: Any, scale: Any, hyperparameters: Any) -> tf.Tensor:
-  """Returns lambda of Eq. (2), float64 with the shape of `scale`, kappa.
+def choose_lambda(table: Any, kappa: Any, hyperparameters: Any) -> tf.Tensor:
+  """Returns lambda of Eq. (2), float64 with the shape of `kappa`.
 
   `auto` is kappa times the gradients' variance, adjusted for gradients of M <
   n_i examples.
   """
   if hyperparameters.lambda_ != 'auto':
     return tf.constant(hyperparameters.lambda_, tf.float64)
-  rows = table['rows']
-  per_row = tf.math.divide_no_nan(table['sizes'], rows)  # n_i / M
+  num_used = table['num_used']
+  ratio = tf.math.divide_no_nan(table['sizes'], num_used)  # n_i / M
   return mixing.auto_lambda(
-      table['variances'] * per_row, rows > 1, tf.cast(scale, tf.float64)
+      table['variances'] * ratio, num_used > 1, tf.cast(kappa, tf.float64)
   )
 
 

@@ -86,7 +86,7 @@ def deployed(
 
 
 def _show(client, message, data):
-  """Returns 0 or 1 rows of `Client.rows`, for new clients only."""
+  """Returns 0 or 1 rows, see `Client.table_row`, for new clients only."""
   is_new = tf.logical_and(
       client_work.is_unseen(data['index'], client.num_clients),
       data['num_examples'] > 0,
@@ -95,16 +95,16 @@ def _show(client, message, data):
   is_sent = tf.logical_and(
       is_new, round_metrics.all_finite((found.gradient, found.variance))
   )
-  return client.rows(found, message, data, is_sent)
+  return client.table_row(found, message, data, is_sent)
 
 
 def _mixtures(client, state, rows):
   """Returns the mixtures of M new clients, a table [M, ...]."""
   def mixed():
     if client.hyperparameters.models:
-      return perm_clusters.models_of_strangers(state, rows)
+      return perm_clusters.models_of_new_clients(state, rows)
     problem = perm_mixing.Problem(client, state['table'], state['lambda_'])
-    beta = combinations(state['mixing'], problem.rows_of_strangers(rows))
+    beta = combinations(state['mixing'], problem.rows_of_new_clients(rows))
     return tf.nest.map_structure(
         lambda table: tf.tensordot(tf.cast(beta, table.dtype), table, axes=1),
         state['models'],

@@ -64,7 +64,7 @@ class Server(setting.PermSetting):
   def descend(
       self, clock: Mapping[str, Any], weights: Any, mean_update: Any
   ) -> Any:
-    """(a) w <- w - gamma mean_i G_i, or the mean of the u_i of local steps."""
+    """(a) w <- w - gamma mean_i G_i; with local steps w - mean_i (w - u_i)."""
     hyperparameters, t = self.hyperparameters, clock['round']
 
     def moved():
@@ -81,7 +81,7 @@ class Server(setting.PermSetting):
     return tf.cond(self.moves_w(t), moved, lambda: weights)
 
   def solve(
-      self, old: Mapping[str, Any], scale: tf.Tensor, cohort: tf.Tensor,
+      self, old: Mapping[str, Any], kappa: tf.Tensor, cohort: tf.Tensor,
       gradients: Any,
   ) -> Any:
     """(b) Solves for rows of A: of all clients, the cohort, or clusters.
@@ -89,26 +89,26 @@ class Server(setting.PermSetting):
     Args:
       old: Fields of S: `<round, seed, weights, mixing, assignment, lambda_,
         table, anchor>`.
-      scale: kappa.
+      kappa: For lambda=auto.
       cohort: bool[N], the clients that take part.
-      gradients: Collected rows of `Client.global_line`.
+      gradients: Collected rows of `Client.work_on_w`.
 
     Returns:
       `<mixing, assignment, lambda_, table, anchor, measurements>`.
     """
     hyperparameters, t = self.hyperparameters, old['round']
     if old['table']:
-      kept = fingerprints.written(old['table'], gradients, t)
-      table = fingerprints.since(kept, self.comparable_since(t))
+      all_known = fingerprints.written(old['table'], gradients, t)
+      comparable = fingerprints.since(all_known, self.comparable_since(t))
     else:  # All clients take part in every round.
-      kept = table = fingerprints.of_round(gradients, self.num_clients, t)
-    is_measured = tf.logical_and(
-        self.measures(t), tf.reduce_any(table['sizes'] > 0)
+      comparable = fingerprints.of_round(gradients, self.num_clients, t)
+    is_updated = tf.logical_and(
+        self.updates_mixing(t), tf.reduce_any(comparable['sizes'] > 0)
     )
 
     def solved():
-      lambda_ = perm_mixing.choose_lambda(table, scale, hyperparameters)
-      problem = perm_mixing.Problem(self, table, lambda_)
+      lambda_ = perm_mixing.choose_lambda(comparable, kappa, hyperparameters)
+      problem = perm_mixing.Problem(self, comparable, lambda_)
       assignment = old['assignment']
       if hyperparameters.models:
         mixing, assignment = perm_clusters.solve(problem, old)
@@ -119,28 +119,28 @@ class Server(setting.PermSetting):
       return mixing, assignment, tf.cast(lambda_, tf.float32)
 
     mixing, assignment, lambda_ = tf.cond(
-        is_measured, solved,
+        is_updated, solved,
         lambda: (old['mixing'], old['assignment'], old['lambda_']),
     )
 
-    measured = (
+    metrics = (
         perm_clusters.measurements(mixing, assignment, lambda_)
         if hyperparameters.models
         else perm_mixing.measurements(mixing, lambda_)
     )
-    if hyperparameters.chooses_scale:
-      measured['lambda_scale'] = scale
-    anchor = old['anchor']
+    if hyperparameters.chooses_kappa:
+      metrics['lambda_scale'] = kappa
+    table, anchor = (), old['anchor']
     if old['table']:
-      # New clients are compared with these gradients at one w, the anchor.
-      kept, anchor = tf.nest.map_structure(
-          lambda before, now: tf.where(is_measured, now, before),
-          (kept, anchor), (table, old['weights']),
+      # Only gradients taken at one w, the anchor, are stored with it, because
+      # new clients are compared with them. Without an update it stays.
+      table, anchor = tf.nest.map_structure(
+          lambda before, now: tf.where(is_updated, now, before),
+          (all_known, anchor), (comparable, old['weights']),
       )
     return collections.OrderedDict(
         mixing=mixing, assignment=assignment, lambda_=lambda_,
-        table=kept if old['table'] else (), anchor=anchor,
-        measurements=measured,
+        table=table, anchor=anchor, measurements=metrics,
     )
 
   def start(self, clock: Mapping[str, Any], weights: Any, models: Any) -> Any:
@@ -169,9 +169,9 @@ class Server(setting.PermSetting):
     """
     first = self.hyperparameters.first_visit
     begun = clock['round'] >= first
-    since = dict(seed=clock['seed'], round=clock['round'] - first)
+    visit_clock = dict(seed=clock['seed'], round=clock['round'] - first)
     hosts = visit_schedule.next_owners(
-        since, mixing, pending, cohort, self.hyperparameters
+        visit_clock, mixing, pending, cohort, self.hyperparameters
     )
     owners = tf.where(begun, hosts['owners'], -1)
     return collections.OrderedDict(

@@ -96,18 +96,18 @@ class PermSetting(Setting):
       return tf.constant(False)
     return t < self.hyperparameters.first_visit
 
-  def measures(self, t: tf.Tensor) -> tf.Tensor:
+  def updates_mixing(self, t: tf.Tensor) -> tf.Tensor:
     """Returns whether A is updated in round t from the gradients at w."""
     hyperparameters = self.hyperparameters
-    measured = t >= hyperparameters.first_measure
+    updates = t >= hyperparameters.first_mixing_update
     if self.full_participation:
       if hyperparameters.variant == 'two_stage':
-        measured = tf.equal(t, hyperparameters.first_visit)
+        updates = tf.equal(t, hyperparameters.first_visit)
       else:
-        measured = tf.logical_and(measured, self.moves_w(t))
+        updates = tf.logical_and(updates, self.moves_w(t))
     if hyperparameters.freeze_after:
-      measured = tf.logical_and(measured, t < hyperparameters.freeze_after)
-    return measured
+      updates = tf.logical_and(updates, t < hyperparameters.freeze_after)
+    return updates
 
   def comparable_since(self, t: tf.Tensor) -> tf.Tensor:
     """Returns the first round whose gradients are at the w of round t."""

@@ -121,20 +121,20 @@ def visits_per_epoch(
 
 
 def next_owners(
-    clock: Mapping[str, Any], mixing: Any, pending: Any, cohort: tf.Tensor,
-    hyperparameters: Any,
+    visit_clock: Mapping[str, Any], mixing: Any, pending: Any,
+    cohort: tf.Tensor, hyperparameters: Any,
 ) -> Any:
   """Returns <owners int32[N], the model at each client, -1: none; pending>.
 
   Args:
-    clock: `<round, seed>`; rounds are counted from the first with visits.
+    visit_clock: `<round, seed>`; the first round with visits is 0.
     mixing: Mixing weights, whose support matchings visit.
     pending: See `no_pending_visits`.
     cohort: bool[N], the clients that take part; permutations need all.
     hyperparameters: `ShufflingHyperparameters`.
   """
   if pending:
-    key = random.key(clock['seed'], _MATCHING_USE, clock['round'])
+    key = random.key(visit_clock['seed'], _MATCHING_USE, visit_clock['round'])
     return matching_owners(pending, mixing, cohort, key, hyperparameters)
   all_are_here = tf.debugging.Assert(
       tf.reduce_all(cohort),
@@ -143,7 +143,7 @@ def next_owners(
   )
   with tf.control_dependencies([all_are_here]):
     hosts = schedule.hosts(
-        clock['seed'], clock['round'], cohort.shape[0], SCHEDULE_USE
+        visit_clock['seed'], visit_clock['round'], cohort.shape[0], SCHEDULE_USE
     )
     owners = schedule.owners(hosts, cohort.shape[0])
     num_models = mixing_rows.MixingRows(mixing).num_models
@@ -179,14 +179,16 @@ def matching_owners(
   is_free = tf.logical_and(
       cohort, schedule.owners(hosts, cohort.shape[0]) < 0
   )
-  waits = tf.logical_and(hosts < 0, tf.logical_not(tf.reduce_all(cohort)))
-  further = tf.minimum(left + epoch, 2 * epoch)
-  others = matching.matching(
-      clients, tf.where(waits[:, None], further, 0), so_far, is_free,
-      random.fold_in(key, 1),
+  # In rounds of cohorts, models without a host begin their next epoch, at
+  # clients that are still free; what they owe of this one is kept.
+  is_stranded = tf.logical_and(hosts < 0, tf.logical_not(tf.reduce_all(cohort)))
+  with_next_epoch = tf.minimum(left + epoch, 2 * epoch)
+  extra_hosts = matching.matching(
+      clients, tf.where(is_stranded[:, None], with_next_epoch, 0), so_far,
+      is_free, random.fold_in(key, 1),
   )
-  left = tf.where(others[:, None] >= 0, further, left)
-  hosts = tf.maximum(hosts, others)
+  left = tf.where(extra_hosts[:, None] >= 0, with_next_epoch, left)
+  hosts = tf.maximum(hosts, extra_hosts)
 
   visited = tf.cast(tf.equal(clients, hosts[:, None]), tf.int32)
   # A client of weight 0 may occur in several columns.

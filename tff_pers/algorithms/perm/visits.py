@@ -55,12 +55,12 @@ def step_multiplier(
     return tf.math.divide_no_nan(
         tf.cast(count, tf.float64) * alpha, tf.cast(visits, tf.float64)
     )
-  scale = tf.constant(rows.num_clients, tf.float64)
+  s = tf.constant(rows.num_clients, tf.float64)
   cap = hyperparameters.cap(matched=False)
   if cap:
     largest = tf.cast(rows.maximum(owner), tf.float64)
-    scale = tf.minimum(scale, cap / largest)
-  return scale * alpha
+    s = tf.minimum(s, cap / largest)
+  return s * alpha
 
 
 def visit_clients(
@@ -104,19 +104,19 @@ def _hosted(setting, value, client):
   """
   owner = value['owners'][client]
   count = tf.cast(owner >= 0, tf.int32)
-  first = tf.maximum(owner, 0)
+  owner_or_0 = tf.maximum(owner, 0)
   models = tf.nest.map_structure(
-      lambda table: table[first : first + count], value['models']
+      lambda table: table[owner_or_0 : owner_or_0 + count], value['models']
   )
   multiplier = step_multiplier(
-      value['mixing'], first, client, setting.hyperparameters,
+      value['mixing'], owner_or_0, client, setting.hyperparameters,
       matched=setting.is_matched,
   )
   dtype = tf.nest.flatten(models)[0].dtype
   return collections.OrderedDict(
       models=models,
       multipliers=tf.cast(multiplier, dtype)[None][:count],
-      owners=first[None][:count],
+      owners=owner_or_0[None][:count],
       round=value['round'],
       seed=value['seed'],
   )
@@ -171,7 +171,7 @@ def _visit(setting, hosted, data):
 
   works = tf.reduce_any(hosted['multipliers'] > 0)
   models, loss, finite, multiplier = tf.cond(works, train, leave)
-  # If no model is hosted there are no bytes, whatever the share.
+  # The sum is the only owner, or 0 if there is none; then there are no bytes.
   share = devices.share(data['index'], tf.reduce_sum(hosted['owners']))
   return collections.OrderedDict(
       rows=collections.OrderedDict(keys=hosted['owners'], models=models),

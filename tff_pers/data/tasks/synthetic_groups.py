@@ -1,7 +1,7 @@
 """`synthetic_groups`: two groups of clients with opposite labels.
 
 Distributed Personalized Empirical Risk Minimization
-    Deng, Kamani, Mahdavinia, Mahdavi. NeurIPS 2023. (papers/perm.md 4.1)
+    Deng, Kamani, Mahdavinia, Mahdavi. NeurIPS 2023. Figure 1.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from tff_pers.data.tasks import registry
 
 @dataclasses.dataclass(frozen=True)
 class SyntheticGroupsOptions(hp.Options):
-  """Configuration of the two groups; the defaults are papers/perm.md 4.1."""
+  """Configuration of the two groups; most defaults are ours."""
 
   dimension: int = hp.field(60, 'Number of features d.', minimum=1)
   mu: float = hp.field(
@@ -87,8 +87,8 @@ def build(
 _FEATURES = 2
 _LABELLING = 3
 
-# Range of the share of positive labels in each group (papers/perm.md 4.1,
-# "degeneracy trap"), and the maximum number of draws of w_true.
+# Range of the share of positive labels in each group, for which w_true is drawn
+# again, and the maximum number of draws.
 BALANCE = (0.3, 0.7)
 _DRAWS = 1000
 

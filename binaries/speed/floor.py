@@ -259,7 +259,7 @@ def mixing(
   n = vectors.shape[0]
   sizes = tf.fill([n], float(num_examples))
   table = dict(
-      fingerprints=vectors, num_used=sizes, sizes=sizes, variances=variances
+      fingerprints=vectors, rows=sizes, sizes=sizes, variances=variances
   )
   lambda_ = perm_mixing.choose_lambda(
       table, hyperparameters.lambda_scale, hyperparameters

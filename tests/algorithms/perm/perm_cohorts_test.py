@@ -95,7 +95,7 @@ def test_gradients_at_another_w_are_no_gradients():
         table,
         dict(
             fingerprints=tf.ones([len(keys), 2]), keys=tf.constant(keys),
-            num_used=numbers, sizes=numbers, variances=numbers,
+            rows=numbers, sizes=numbers, variances=numbers,
         ), t,
     )
   np.testing.assert_array_equal(table['dates'], [4, -1, 6])
@@ -115,7 +115,7 @@ def test_where_nobody_is_known_the_rows_of_a_round_are_the_table(keys):
       keys=tf.constant(keys, tf.int32),
       **{
           name: tf.constant(keys, tf.float32) + shift
-          for name, shift in (('num_used', 1), ('sizes', 2), ('variances', 3))
+          for name, shift in (('rows', 1), ('sizes', 2), ('variances', 3))
       },
   )
   # In a graph that does not know how many there are.

@@ -27,7 +27,7 @@ def test_rows_of_few_known_clients_are_exact():
       fingerprints.empty_table(40, 30, tf.float32),
       dict(
           fingerprints=tf.constant(g), keys=tf.constant(keys),
-          num_used=tf.constant(sizes), sizes=tf.constant(sizes),
+          rows=tf.constant(sizes), sizes=tf.constant(sizes),
           variances=tf.ones([3]),
       ), 0,
   )

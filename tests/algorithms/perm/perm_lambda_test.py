@@ -123,7 +123,7 @@ def _table(gradients, sizes, rows, variances):
   n = len(sizes)
   return tf.nest.map_structure(tf.constant, dict(
       fingerprints=gradients, keys=np.arange(n, dtype=np.int32),
-      models=(np.eye(n),), num_used=np.float32(rows), sizes=np.float32(sizes),
+      models=(np.eye(n),), rows=np.float32(rows), sizes=np.float32(sizes),
       variances=np.float32(variances),
   ))
 

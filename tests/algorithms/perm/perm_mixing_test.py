@@ -58,7 +58,7 @@ def test_debias_subtracts_the_noise_of_both_gradients():
   gradients = collections.OrderedDict(
       fingerprints=tf.constant([[0.0], [3.0], [4.0]]),
       keys=tf.constant([0, 1, 2]),
-      num_used=tf.constant([2.0, 4.0, 1.0]),
+      rows=tf.constant([2.0, 4.0, 1.0]),
       sizes=tf.constant([8.0, 4.0, 1.0]),
       variances=tf.constant([2.0, 8.0, 0.0]),
   )
@@ -78,7 +78,7 @@ def test_client_without_gradient_learns_by_sizes_and_teaches_nobody():
   gradients = collections.OrderedDict(
       fingerprints=tf.constant([[0.0], [3.0]]),
       keys=tf.constant([2, 0]),
-      num_used=tf.constant([2.0, 6.0]),
+      rows=tf.constant([2.0, 6.0]),
       sizes=tf.constant([2.0, 6.0]),
       variances=tf.constant([1.0, 1.0]),
   )

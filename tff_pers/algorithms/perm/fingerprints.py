@@ -5,7 +5,7 @@ only some of the clients, a gradient is kept until w moves, so that after about
 N / m rounds of m clients all N are known. This is ours; the paper has all
 clients in every round.
 
-A table is `<fingerprints [N, p], num_used, sizes, variances float32[N], dates
+A table is `<fingerprints [N, p], rows, sizes, variances float32[N], dates
 int32[N]>` by client: the gradient or its sketch (see `perm_client`), the number
 of examples that it was computed from, the client's number of examples n_i,
 their gradients' variance, and the round of the gradient, -1: never. Clients
@@ -28,7 +28,7 @@ def empty_table(num_clients: int, dimension: int, dtype: tf.DType) -> Any:
   return collections.OrderedDict(
       dates=tf.fill([num_clients], -1),
       fingerprints=tf.zeros([num_clients, dimension], dtype),
-      num_used=zeros, sizes=zeros, variances=zeros,
+      rows=zeros, sizes=zeros, variances=zeros,
   )
 
 
@@ -52,7 +52,7 @@ def written(
 ) -> Any:
   """Returns the table after round t.
 
-  `gradients` are `<fingerprints [M, p], keys int32[M], num_used, sizes,
+  `gradients` are `<fingerprints [M, p], keys int32[M], rows, sizes,
   variances float32[M]>`, collected in any order.
   """
   keys = gradients['keys']

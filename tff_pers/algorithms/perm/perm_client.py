@@ -127,14 +127,14 @@ class Client(setting.PermSetting):
   ) -> Mapping[str, Any]:
     """Returns the 0 or 1 rows of a client that the server compares.
 
-    `<fingerprints [., p], keys, num_used, sizes, variances>` of `fingerprints`.
+    `<fingerprints [., p], keys, rows, sizes, variances>` of `fingerprints`.
     """
     row = lambda value: value[None][:tf.cast(is_sent, tf.int32)]
     number = lambda value: row(tf.cast(value, tf.float32))
     return collections.OrderedDict(
         fingerprints=row(self.fingerprint(message, found.gradient)),
         keys=row(data['index']),
-        num_used=number(found.num_rows),
+        rows=number(found.num_rows),
         sizes=number(data['num_examples']),
         variances=number(found.variance),
     )

@@ -71,7 +71,7 @@ class Problem:
     n, m = self.setting.num_clients, tf.size(gradients['keys'])
     everybody = dataclasses.replace(self, table=collections.OrderedDict(
         (name, tf.concat([self.table[name], gradients[name]], axis=0))
-        for name in ('fingerprints', 'num_used', 'sizes', 'variances')
+        for name in ('fingerprints', 'rows', 'sizes', 'variances')
     ))
     new_rows = tf.range(n, n + m)
     c = everybody._among_known(everybody.distances(
@@ -126,7 +126,7 @@ class Problem:
       learner_rows: int32[M], the numbers of those rows.
     """
     if self.setting.hyperparameters.debias == 'variance':
-      variances, used = self.table['variances'], self.table['num_used']
+      variances, used = self.table['variances'], self.table['rows']
       # With kappa = 1 this is just the mean of the variances that exist.
       mean = tf.cast(mixing.auto_lambda(variances, used > 1, 1.0), tf.float32)
       noise = tf.math.divide_no_nan(tf.where(used > 1, variances, mean), used)
@@ -176,7 +176,7 @@ def choose_lambda(table: Any, kappa: Any, hyperparameters: Any) -> tf.Tensor:
   """
   if hyperparameters.lambda_ != 'auto':
     return tf.constant(hyperparameters.lambda_, tf.float64)
-  num_used = table['num_used']
+  num_used = table['rows']
   ratio = tf.math.divide_no_nan(table['sizes'], num_used)  # n_i / M
   return mixing.auto_lambda(
       table['variances'] * ratio, num_used > 1, tf.cast(kappa, tf.float64)

@@ -86,7 +86,7 @@ PRIVATE = [
     'python.core.impl.executors',
     'python.core.impl.types',
 ]
-# The only module that may import by a string.
+# The modules that may import by a string: what registers itself, programs.
 FINDER = 'tff_pers.config.discovery'
 STARTUP = 'tff_pers.experiments.startup'
 

@@ -8,11 +8,12 @@ from binaries import compare_tuned
 from tff_pers.config import methods
 from tff_pers.data import brackets
 from tff_pers.experiments import benchmark_pages
+from tff_pers.experiments import benchmark_runs
 from tff_pers.experiments import flags
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.models import zoo
 
-BENCHMARK = benchmark.read('fedhm')
+BENCHMARK = benchmark_runs.read('fedhm')
 
 
 def _benchmark(folder, *argv):

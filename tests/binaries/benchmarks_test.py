@@ -13,7 +13,9 @@ from tff_pers.experiments import benchmark_runs
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
 
-_BENCHMARKS = {name: benchmark.read(name) for name in benchmark.names()}
+_BENCHMARKS = {
+    name: benchmark_runs.read(name) for name in benchmark_runs.names()
+}
 
 
 @pytest.mark.parametrize('name', _BENCHMARKS)
@@ -97,7 +99,7 @@ def test_perm_beside_another_method(tmp_path, monkeypatch):
       grid='learning_rate:0.1;fedavg.local_steps:2;fedavg_finetuned.steps:3',
   )
   perm = perm._replace(parts={'iid': perm.parts['iid']._replace(flags=few)})
-  monkeypatch.setattr(benchmark, 'read', lambda name: perm)
+  monkeypatch.setattr(benchmark_runs, 'read', lambda name: perm)
   assert benchmark.main([
       'benchmark_perm', '--parts=iid', '--seeds=0', '--num_clients=4',
       '--train_fraction=0.1', '--rounds=1', '--eval_every=1',

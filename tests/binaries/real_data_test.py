@@ -14,16 +14,17 @@ from tff_pers.config import methods
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
 from tff_pers.experiments import benchmark_pages
+from tff_pers.experiments import benchmark_runs
 from tff_pers.experiments import benchmarks
 from tff_pers.experiments import flags
 
 _BENCHMARKS = {
-    name: benchmark.read(name)
+    name: benchmark_runs.read(name)
     for name in ('cifar', 'emnist', 'personalization', 'stackoverflow')
 }
 _PARTS = [(name, part) for name, own in _BENCHMARKS.items() for part in own.parts]
 _SCALES = ('cpu', 'smoke', 'paper')
-_FLORAL = benchmark.read('floral')
+_FLORAL = benchmark_runs.read('floral')
 _DATA_DIR = os.environ.get('TFF_PERS_DATA_DIR', '')
 
 

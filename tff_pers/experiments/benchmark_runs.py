@@ -1,6 +1,15 @@
-"""Runs the comparisons of a benchmark, and writes its page."""
+"""Runs a benchmark: the comparisons that a file of benchmarks/ describes.
+
+    python -m binaries.benchmark NAME [--scale=...] [--parts=...]
+        [--flag=value ...]
+
+Runs the comparisons of a benchmark, each with compare_tuned, and writes a page
+of their tables. NAME --help says more; a benchmark is a file of
+binaries/benchmarks/:
+"""
 
 import os
+import pathlib
 from typing import Any, Mapping, Sequence
 
 from tff_pers.config import hyperparameters as hp
@@ -12,6 +21,7 @@ from tff_pers.experiments import benchmark_pages
 from tff_pers.experiments import benchmarks
 from tff_pers.experiments import flags
 from tff_pers.experiments import timing
+from tff_pers.experiments import tuned_sweep
 
 # Values of `--algos` that stand for several methods.
 _TABLE, _ALL = 'table', 'all'
@@ -19,19 +29,61 @@ _TABLE, _ALL = 'table', 'all'
 _ASYNCHRONOUS = ('async_ffgg', 'fedasync', 'fedbuff')
 
 
-def run(
+def main(argv: Sequence[str]) -> int:
+  """Runs the program on `argv`; returns its exit code.
+
+  Args:
+    argv: `benchmark NAME --flag=value ...`, or `benchmark_NAME --flag=value`
+      from the scripts of that name.
+  """
+  program = pathlib.Path(argv[0]).name.removesuffix('.py').rpartition('.')[2]
+  rest = list(argv)
+  if program.startswith('benchmark_'):
+    name = program.partition('_')[2]
+  else:
+    is_named = len(argv) > 1 and not argv[1].startswith('-')
+    name = rest.pop(1) if is_named else ''
+    program = f'benchmark {name}'.strip()
+
+  def run(given):
+    if flags.wants_help(given) and not name:
+      print(__doc__ + '\n'.join(f'  {n:17}{read(n).title}' for n in names()))
+      return 0
+    return _run(program, name, read(name), given)
+
+  return flags.run(program, run, rest)
+
+
+def names() -> list[str]:
+  """Returns the names of all benchmarks."""
+  return sorted(path.stem for path in benchmarks.FOLDER.glob('*.yaml'))
+
+
+def read(name: str) -> benchmarks.Benchmark:
+  """Returns a benchmark.
+
+  Raises:
+    flags.UsageError: If there is none of that name, or its file is malformed.
+  """
+  if name not in names():
+    raise flags.UsageError(
+        f'The benchmark must be one of {", ".join(names())}, found'
+        f' {name or "none"}. Tip: python -m binaries.benchmark --help.'
+    )
+  with flags.usage_errors():
+    return benchmarks.read(str(benchmarks.FOLDER / f'{name}.yaml'))
+
+
+def _run(
     program: str, name: str, benchmark: benchmarks.Benchmark,
-    argv: Sequence[str], compare_tuned: flags.Program,
+    argv: Sequence[str],
 ) -> int:
   """Runs a benchmark; returns the exit code.
 
   `program` is what was called, `benchmark NAME` or `benchmark_NAME`; `argv` is
   the command line without NAME.
-
-  Raises:
-    flags.UsageError: If a flag is bad.
   """
-  handed = compare_tuned.flag_table()
+  handed = tuned_sweep.main.flag_table()
   table = _flag_table(benchmark, handed)
   if flags.wants_help(argv):
     # The help of benchmark_NAME shows that script's command.
@@ -49,7 +101,7 @@ def run(
   for part in parts or ['']:
     own = flags_of(benchmark, scale, part, given, handed)
     folder = os.path.join(top, part) if part else top
-    code = compare_tuned([
+    code = tuned_sweep.main([
         'compare_tuned', *flags.as_words(own), f'--output_dir={folder}'
     ])
     # 2 (bad flags or data) and 130 (interrupted) leave no table.

@@ -1,8 +1,13 @@
-"""Runs the settings of `benchmark_defaults`, and checks claims about them."""
+"""Checks the defaults of PERM and FLoRAL on data they were not tuned on.
+
+    python -m binaries.benchmark_defaults --data_dir=DATA
+
+Runs comparisons and checks claims about their results.
+"""
 
 import os
 import re
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -12,22 +17,18 @@ from tff_pers.experiments import benchmarks
 from tff_pers.experiments import default_tables
 from tff_pers.experiments import flags
 from tff_pers.experiments import orderings
+from tff_pers.experiments import sweep
 
 # Stands for all settings that need no files.
 _EMBEDDED = 'embedded'
+_FILE = benchmarks.read_settings(
+    str(benchmarks.FOLDER / 'settings/defaults.yaml')
+)
+SETTINGS = dict(_FILE.settings)
 
 
-def run(
-    given: dict[str, Any], settings: Mapping[str, benchmarks.Setting],
-    compare: Callable[[Sequence[str]], int],
-) -> int:
-  """Runs `binaries.benchmark_defaults`, see `flags.Program`.
-
-  Args:
-    given: Values of the flags.
-    settings: The settings by name.
-    compare: `binaries.compare.main`.
-  """
+def _run(given: dict[str, Any]) -> int:
+  settings = SETTINGS
   chosen = _chosen(given['settings'], given['data_dir'], settings)
   if given['seeds']:
     settings = {
@@ -37,7 +38,7 @@ def run(
   default_tables.write(top)
   sections, holds = [], True
   for name in chosen:
-    code = _compare(settings[name], given, top, name, compare)
+    code = _compare(settings[name], given, top, name)
     if code:
       return code
     folder = os.path.join(top, name)
@@ -77,7 +78,7 @@ def _on(seeds: str, setting: benchmarks.Setting) -> benchmarks.Setting:
   )
 
 
-def _compare(setting, given, top: str, name: str, compare) -> int:
+def _compare(setting, given, top: str, name: str) -> int:
   """Runs `compare` on a setting; returns an exit code if it wrote no table."""
   folder = os.path.join(top, name)
   own = {**setting.flags, 'jobs': given['jobs'], 'output_dir': folder}
@@ -88,7 +89,7 @@ def _compare(setting, given, top: str, name: str, compare) -> int:
   table = os.path.join(folder, 'runs.csv')
   if os.path.exists(table):  # May be left over from an interrupted run.
     os.remove(table)
-  code = compare(['compare', *flags.as_words(own)])
+  code = sweep.main(['compare', *flags.as_words(own)])
   # A diverged run gives exit code 1 but still leaves a table.
   return 0 if os.path.exists(table) else code
 
@@ -190,3 +191,25 @@ def _accuracies(path: str) -> list[float]:
       float(np.mean(clients['accuracy'][clients['seen'] == seen]))
       for seen in (1, 0)
   ]
+
+
+main = flags.Program(
+    'benchmark_defaults', _FILE.help, _run,
+    flags.own_flag(
+        'settings', ','.join(SETTINGS),
+        'Settings to run; embedded: all that need no files.',
+    ),
+    flags.own_flag(
+        'seeds', '', 'Seeds, such as 3001,3002, in place of those of a setting;'
+        ' they need another output_dir.',
+    ),
+    flags.own_flag(
+        'data_dir', '', 'Folder of EMNIST, School, CIFAR-10 and MNIST.'
+    ),
+    flags.own_flag(
+        'jobs', 1, 'Runs of a setting in parallel; 0: min(cores, 2).',
+        minimum=0,
+    ),
+    flags.own_flag('output_dir', '', 'Folder of the results.'),
+    resumes=True,
+)

@@ -3,7 +3,6 @@
 import gc
 import importlib
 import os
-import runpy
 import sys
 from typing import Any, Callable, Optional, Sequence
 
@@ -18,33 +17,17 @@ _LIBRARIES = (
 _OURS = ('baselines', 'binaries', 'tff_pers')
 
 
-def begin(name: str, file: str) -> None:
-  """Silences TensorFlow; answers `--help` without it, and exits.
-
-  Called at the top of a program, before its other imports, with its `__name__`
-  and `__file__`.
-  """
-  _begin(name, lambda: runpy.run_path(file, run_name='help')['main'])
-
-
 def program(name: str, module: str) -> Any:
   """Returns `main` of a module: the whole script of a program.
 
-  Called with the script's `__name__`. As `__main__`, runs the program instead.
+  Called with the script's `__name__`. As `__main__`, runs the program instead,
+  and answers `--help` without TensorFlow.
   """
   load = lambda: importlib.import_module(module).main
-  _begin(name, load)
-  if name == '__main__':
-    sys.exit(load()(sys.argv))
-  return load()
-
-
-def _begin(name: str, load: Callable[[], Any]) -> None:
-  """Silences TensorFlow, answers `--help`; `load` returns the program."""
   # TensorFlow reads this when it is imported.
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
   if name != '__main__':
-    return
+    return load()
   if wants_help(sys.argv):
     code = _answer(load)
     if code is not None:
@@ -52,6 +35,7 @@ def _begin(name: str, load: Callable[[], Any]) -> None:
   # What imports make is no garbage; until they are done (`flags.run`), looking
   # for some would take a second.
   gc.disable()
+  sys.exit(load()(sys.argv))
 
 
 def wants_help(argv: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Measures seconds per round and the share spent outside TensorFlow."""
+"""Measures seconds per round of PERM and of what it is compared with."""
 
 from tff_pers.experiments import startup
 

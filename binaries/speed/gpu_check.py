@@ -30,7 +30,6 @@ from binaries.speed import child as child_lib
 from binaries.speed import gpu_check_child
 from binaries.speed import gpu_edges
 from binaries.speed import harness
-from binaries.speed import report as report_lib
 from binaries.speed import runtime
 from binaries.speed import workloads
 from tff_pers.config import methods
@@ -192,7 +191,7 @@ def _time_rounds(
       except child_lib.ChildError as error:
         print(f'{name} on {place} ended early: {error}', flush=True)
   return _section(
-      'Seconds of a round', report_lib.COLUMNS, rows, output_dir / 'speed.csv'
+      'Seconds of a round', runtime.COLUMNS, rows, output_dir / 'speed.csv'
   )
 
 

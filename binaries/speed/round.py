@@ -1,14 +1,13 @@
-"""Measures seconds per round and the share spent outside TensorFlow.
+"""Measures seconds per round of PERM and of what it is compared with.
 
     python -m binaries.benchmark_round --rounds=5
     python -m binaries.benchmark_round --clients=10000 --clients_per_round=100
 
 A cohort of 50 clients of 100 examples trains an MLP 784-200-200-10 for 20 local
 steps of batch 20. Reports per method the median wall and CPU seconds (this
-process and, on the native runtime, TFF's worker) per round, and for FedAvg and
-PERM the CPU seconds of the same client work as one `tf.function` call per
-client, which is the share inside TensorFlow. Then times the server's update of
-the mixing weights alone.
+process and, on the native runtime, TFF's worker) per round; for the part of
+TensorFlow in it see benchmark_runtime. Then times the server's update of the
+mixing weights alone.
 
 With --clients_per_round, instead runs rounds of PERM with that many clients: 20
 examples of 64 features each, logistic regression of 650 weights, 5 local steps.
@@ -19,7 +18,7 @@ per client.
 
 import itertools
 import os
-from typing import Any, Callable, Iterator, NamedTuple
+from typing import Any, Iterator, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -32,9 +31,6 @@ from binaries.speed import harness
 from binaries.speed import problems
 from tff_pers import runtime
 from tff_pers.algorithms.perm import perm
-from tff_pers.client_works import client_work
-from tff_pers.client_works import local_gradient
-from tff_pers.client_works import local_sgd
 from tff_pers.experiments import flags
 from tff_pers.models import zoo
 
@@ -70,18 +66,13 @@ def _print_everybody(setting, given) -> None:
       f' {given["runtime"]} runtime\n'
   )
   harness.print_header(
-      'method', 'wall s / round', 'CPU s / round', 'of it TensorFlow',
-      'share outside', 'CPU vs fedavg',
+      'method', 'wall s / round', 'CPU s / round', 'CPU vs fedavg'
   )
   costs = {}
-  floors = _tensorflow_seconds(setting)
   for name in setting.processes:
     costs[name] = cost = _play(setting, name, given['rounds'])
-    inside = floors.get(name)
     harness.print_row(
         name, f'{cost.wall:.2f}', f'{cost.cpu:.2f}',
-        *(['', ''] if inside is None else
-          [f'{inside:.2f}', f'{max(0.0, 1 - inside / cost.cpu):.0%}']),
         f'{cost.cpu / costs["fedavg"].cpu:.2f}',
     )
   cpu = costs['perm_single_loop'].cpu
@@ -188,41 +179,6 @@ def _play(setting: _Setting, name: str, num_rounds: int) -> harness.Cost:
   for data in itertools.islice(setting.cohorts, _WARM_UP + num_rounds):
     costs.append(harness.timed(step))
   return harness.median(costs[_WARM_UP:])
-
-
-def _tensorflow_seconds(setting: _Setting) -> dict[str, float]:
-  """Returns CPU seconds of a round's client work in plain `tf.function`s."""
-  model, clients = setting.model, next(setting.cohorts)
-  weights = model.initial_weights(0)
-  message = dict(seed=tf.constant(0, tf.int64), round=tf.constant(0))
-  tensors = tf.nest.map_structure(tf.constant, clients)
-
-  @tf.function
-  def train(client):
-    return local_sgd.train(
-        model, weights, client, learning_rate=_RATE, batch_size=_BATCH,
-        num_steps=_STEPS, seed=client_work.key(message, client),
-    )
-
-  @tf.function
-  def gradient(client):
-    return local_gradient.compute(
-        model, weights, client, seed=client_work.key(message, client)
-    )
-
-  def measure(work: Callable[[Any], Any]) -> float:
-    work(tensors[0])  # Traces.
-    return harness.median([
-        harness.timed(lambda: [work(client) for client in tensors])
-        for _ in range(3)
-    ]).cpu
-
-  training = measure(train)
-  seconds = dict.fromkeys(
-      ('fedavg', 'perm_two_stage', 'perm_single_loop'), training
-  )
-  seconds['perm_single_loop'] += measure(gradient)
-  return seconds
 
 
 def _mixing_seconds(num_clients: int, dimension: int) -> float:

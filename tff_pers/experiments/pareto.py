@@ -25,23 +25,30 @@ Figures of Charles and Konecny (2021), mu = 1:
   --figure=13  as 12, for each gamma the best eta of 0.001 to 10 by this loss
 """
 
+import dataclasses
 import functools
 import os
-from typing import Any, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
+import numpy as np
+
+from tff_pers.analysis import curvature as curvature_lib
 from tff_pers.analysis import frontiers
 from tff_pers.analysis import local_updates
 from tff_pers.analysis import paper_figures
 from tff_pers.analysis import pareto_plots
+from tff_pers.data import client_data
+from tff_pers.data import tasks
 from tff_pers.evaluation import results
+from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import pareto_tables
-from tff_pers.experiments import pareto_task
 from tff_pers.experiments import pareto_trained
 from tff_pers.experiments import startup
 from tff_pers.experiments import sweep
 from tff_pers.experiments import tuned_sweep
 
+_CURVATURE = ('client', 'mu', 'L', 'distance')
 _POINT = ('gamma', 'num_steps', 'alpha', 'family')
 _SPECTRUM = ('mu', 'L')
 _RUN = ('rounds', 'distance')
@@ -151,7 +158,7 @@ def _curve(given, table, output_dir: str) -> None:
   with_task, recommends = 'task' in given, given.get('recommend', False)
   used: tuple[str, ...] = _RECOMMEND if recommends else _POINT
   if with_task:
-    used += pareto_task.used_flags(given, table)
+    used += _used_flags(given, table)
   else:
     used += (*_SPECTRUM, *_RUN)
   what = '--recommend' if recommends else 'one point'
@@ -160,7 +167,7 @@ def _curve(given, table, output_dir: str) -> None:
   measured, task_flags = None, {}
   if with_task:
     task_flags = {k: value for k, value in given.items() if k not in own}
-    measured = pareto_task.measure(task_flags, given.get('l2', own['l2']))
+    measured = _measure(task_flags, given.get('l2', own['l2']))
     own.update(
         gamma=measured.gamma, num_steps=measured.num_steps,
         distance=measured.curvature.start / measured.curvature.radius,
@@ -186,7 +193,7 @@ def _curve(given, table, output_dir: str) -> None:
         found,
     )
   if measured:
-    pareto_task.write(measured, output_dir)
+    _write_curvature(measured, output_dir)
   pareto_plots.plot_points(
       spectrum.kappa0, points, output_dir, 'pareto',
       measured.title if measured else f'mu = {own["mu"]:g}, L = {own["L"]:g}',
@@ -196,3 +203,87 @@ def _curve(given, table, output_dir: str) -> None:
 def _write(output_dir: str, columns, rows) -> None:
   os.makedirs(output_dir, exist_ok=True)
   results.write_csv(os.path.join(output_dir, 'pareto.csv'), columns, rows)
+
+
+class _Measured(NamedTuple):
+  """Measurements on a task.
+
+  Attributes:
+    title: The task and the model.
+    curvature: Curvature of the clients' losses.
+    gamma: Step size of FedAvg on the task.
+    num_steps: Local steps of FedAvg on the task, mean over clients.
+  """
+
+  title: str
+  curvature: curvature_lib.Curvature
+  gamma: float
+  num_steps: int
+
+
+def _used_flags(
+    given: Mapping[str, Any], table: Mapping[str, Any]
+) -> tuple[str, ...]:
+  """Returns the flags that make the task or control the measurement."""
+  own = [
+      name for name, flag in table.items()
+      if (flag.kind, flag.owner) == ('task', given['task'])
+  ]
+  request = [field.name for field in dataclasses.fields(tasks.TaskRequest)]
+  return ('task', 'l2', *request, *own)
+
+
+def _measure(given: Mapping[str, Any], l2: float) -> _Measured:
+  """Measures the clients of the task that flags make; prints the findings.
+
+  Raises:
+    flags.UsageError: If the task cannot be built, or a client has no examples.
+  """
+  table = flags.all_flags(flags.own_flag('algo', '', 'The method.'))
+  experiment = experiment_lib.build(dict(given, algo='fedavg'), table)
+  task = experiment.task
+  clients = [data for data in task.train if data['num_examples'] > 0]
+  found = curvature_lib.measure(task.model, clients, l2)
+  measured = _Measured(
+      f'{task.name}, {task.model.name}', found,
+      experiment.hyperparameters.learning_rate,
+      _num_steps(experiment.hyperparameters, clients),
+  )
+  print(
+      f'{measured.title}, {len(clients)} clients, l2 = {l2:g}, at the optimum'
+      f' of the mean loss:\n'
+      f'  mu = {found.smallest.min():.6g}, L = {found.largest.max():.6g} (of'
+      f' the least curved client {found.largest.min():.6g})\n'
+      f'  client optima within C = {found.radius:.6g} of their mean, which is'
+      f' {found.distance:.6g} from the optimum; initial weights are'
+      f' {found.start:.6g} from it\n'
+      f'  FedAvg on this task: gamma = {measured.gamma:g}, K ='
+      f' {measured.num_steps}\n'
+  )
+  return measured
+
+
+def _write_curvature(measured: _Measured, output_dir: str) -> None:
+  """Writes `curvature.csv`, a row per client."""
+  found = measured.curvature
+  columns = (found.smallest, found.largest, found.distances)
+  results.write_csv(
+      os.path.join(output_dir, 'curvature.csv'), _CURVATURE,
+      [
+          dict(zip(_CURVATURE, (client, *row)))
+          for client, row in enumerate(np.transpose(columns).tolist())
+      ],
+  )
+
+
+def _num_steps(hyperparameters, clients) -> int:
+  """Returns K; for clients that count epochs, the mean over clients."""
+  if hyperparameters.local_steps:
+    return hyperparameters.local_steps
+  steps = [
+      client_data.batches_per_epoch(
+          data['num_examples'], hyperparameters.batch_size
+      )
+      for data in clients
+  ]
+  return round(hyperparameters.local_epochs * float(np.mean(steps)))

@@ -78,16 +78,8 @@ def open_run(folder: str, data_dir: str) -> Opened:
       used.
     damaged.DamagedError: If a file of the run is damaged.
   """
-  if not os.path.exists(os.path.join(folder, results.CONFIG)):
-    raise flags.UsageError(
-        f'`--run` must name the folder of a run, found none in {folder}.'
-    )
   table = flags.all_flags(flags.own_flag('algo', '', ''))
-  saved = saved_runs.read(folder, table)
-  if saved_runs.position(folder) is None:
-    raise flags.UsageError(
-        f'`--run` must name a run with a checkpoint, found none in {folder}.'
-    )
+  saved = saved_runs.read_trained('run', folder, table)
   experiment = experiment_lib.build(
       {**saved['given'], 'algo': saved['variant']}, table
   )

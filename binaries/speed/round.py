@@ -41,11 +41,6 @@ _RATE, _BATCH, _STEPS = 0.05, 20, 20
 
 
 def _run(given: dict[str, Any]) -> None:
-  """Runs `binaries.benchmark_round`, see `flags.Program`.
-
-  Raises:
-    flags.UsageError: If cohorts are larger than the population.
-  """
   clients, cohort_size = given['clients'], given['clients_per_round']
   if cohort_size > clients:
     raise flags.UsageError(
@@ -53,59 +48,42 @@ def _run(given: dict[str, Any]) -> None:
         f' found {cohort_size}.'
     )
   runtime.use(given['runtime'])
-  if cohort_size:
-    _print_cohorts(_few_of_many(clients, cohort_size), given)
-  else:
-    _print_everybody(_everybody(clients), given)
-
-
-def _print_everybody(setting, given) -> None:
-  print(
-      f'{given["clients"]} clients x {_EXAMPLES} examples, MLP with'
-      f' {setting.model.num_parameters:,} weights, 20 local steps of batch 20,'
-      f' {given["runtime"]} runtime\n'
+  setting = (
+      _few_of_many(clients, cohort_size) if cohort_size else _everybody(clients)
   )
+  print(f'{setting.title}, {given["runtime"]} runtime\n')
   harness.print_header(
-      'method', 'wall s / round', 'CPU s / round', 'CPU vs fedavg'
+      'method', 'wall s / round', 'CPU s / round',
+      'peak memory, MB' if cohort_size else 'CPU vs fedavg',
   )
   costs = {}
   for name in setting.processes:
-    costs[name] = cost = _play(setting, name, given['rounds'])
+    costs[name] = wall, cpu = _play(setting, name, given['rounds'])
+    peak, against = harness.memory(os.getpid()), cpu / costs['fedavg'].cpu
     harness.print_row(
-        name, f'{cost.wall:.2f}', f'{cost.cpu:.2f}',
-        f'{cost.cpu / costs["fedavg"].cpu:.2f}',
+        name, f'{wall:.2f}', f'{cpu:.2f}',
+        f'{peak / 2**20:.0f}' if cohort_size else f'{against:.2f}',
     )
-  cpu = costs['perm_single_loop'].cpu
-  seconds = _mixing_seconds(given['clients'], setting.model.num_parameters)
-  print(
-      f'\nThe server solves for the mixing weights in {seconds:.3f} CPU s,'
-      f' {seconds / cpu:.1%} of a round of perm_single_loop.'
-  )
-
-
-def _print_cohorts(setting, given) -> None:
-  print(
-      f'{given["clients_per_round"]} of {given["clients"]} clients per round,'
-      f' {setting.model.num_parameters} weights, {given["runtime"]} runtime\n'
-  )
-  harness.print_header(
-      'method', 'wall s / round', 'CPU s / round', 'peak memory, MB'
-  )
-  for name in setting.processes:
-    wall, cpu = _play(setting, name, given['rounds'])
-    peak = harness.memory(os.getpid()) / 2**20
-    harness.print_row(name, f'{wall:.2f}', f'{cpu:.2f}', f'{peak:.0f}')
+  if not cohort_size:
+    seconds = _mixing_seconds(clients, setting.model.num_parameters)
+    share = seconds / costs['perm_single_loop'].cpu
+    print(
+        f'\nThe server solves for the mixing weights in {seconds:.3f} CPU s,'
+        f' {share:.1%} of a round of perm_single_loop.'
+    )
 
 
 class _Setting(NamedTuple):
   """Methods, and the clients of their rounds.
 
   Attributes:
+    title: What is measured.
     model: The model.
     processes: The methods by name.
     cohorts: Yields the data of the clients of each round.
   """
 
+  title: str
   model: Any
   processes: dict[str, Any]
   cohorts: Iterator[list[Any]]
@@ -132,7 +110,10 @@ def _everybody(num_clients: int) -> _Setting:
   )
   data = problems.clients(num_clients, _EXAMPLES, 784)
   return _Setting(
-      model, {**_fedavg(model, training), **processes}, itertools.repeat(data)
+      f'{num_clients} clients x {_EXAMPLES} examples, MLP with'
+      f' {model.num_parameters:,} weights, {_STEPS} local steps of batch'
+      f' {_BATCH}',
+      model, {**_fedavg(model, training), **processes}, itertools.repeat(data),
   )
 
 
@@ -159,7 +140,11 @@ def _few_of_many(num_clients: int, cohort_size: int) -> _Setting:
       [data[i] for i in rng.choice(num_clients, cohort_size, replace=False)]
       for _ in itertools.count()
   )
-  return _Setting(model, {**_fedavg(model, training), **processes}, cohorts)
+  return _Setting(
+      f'{cohort_size} of {num_clients} clients per round,'
+      f' {model.num_parameters} weights',
+      model, {**_fedavg(model, training), **processes}, cohorts,
+  )
 
 
 def _fedavg(model, training) -> dict[str, Any]:

@@ -6,7 +6,7 @@ is killed, its trial loses the lock; the next process that asks for a trial gets
 this one, with the same values.
 """
 
-import fcntl
+import contextlib
 import json
 import os
 from typing import Any, Mapping, Optional
@@ -310,30 +310,27 @@ class JournalLock:
   """
 
   def __init__(self, path: str):
-    self._path = path
-    self._descriptor: Optional[int] = None
+    self._path, self._held = path, contextlib.ExitStack()
 
   def acquire(self) -> bool:
     """Waits for the lock."""
-    descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    _cut_half_line(descriptor)
-    self._descriptor = descriptor
+    with open(self._path, 'ab'):
+      pass  # Makes the file if there is none.
+    self._held.enter_context(locks.held(self._path))
+    _cut_half_line(self._path)
     return True
 
   def release(self) -> None:
     """Releases the lock."""
-    assert self._descriptor is not None  # It has been acquired.
-    os.close(self._descriptor)
-    self._descriptor = None
+    self._held.close()
 
 
-def _cut_half_line(descriptor: int) -> None:
+def _cut_half_line(path: str) -> None:
   """Removes everything after the last newline."""
-  size = os.fstat(descriptor).st_size
-  if not size or os.pread(descriptor, 1, size - 1) == b'\n':
-    return
-  # Lines are much shorter than this.
-  start = max(0, size - 2 ** 20)
-  tail = os.pread(descriptor, size - start, start)
-  os.ftruncate(descriptor, start + tail.rfind(b'\n') + 1)
+  with open(path, 'r+b') as file:
+    # Lines are much shorter than this.
+    start = max(0, os.path.getsize(path) - 2 ** 20)
+    file.seek(start)
+    tail = file.read()
+    if not tail.endswith(b'\n'):
+      file.truncate(start + tail.rfind(b'\n') + 1)

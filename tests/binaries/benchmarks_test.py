@@ -8,7 +8,6 @@ from binaries import benchmark
 from binaries import compare_tuned
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
-from tff_pers.experiments import benchmark_pages
 from tff_pers.experiments import benchmark_runs
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
@@ -60,7 +59,7 @@ def test_floral_hands_on_what_its_parts_say(tmp_path, monkeypatch, scale):
   monkeypatch.setattr(
       flags.Program, '__call__', lambda own, argv: handed.append(argv) or 0
   )
-  monkeypatch.setattr(benchmark_pages, 'of_parts', lambda *args: 'the page')
+  monkeypatch.setattr(benchmark_runs, 'of_parts', lambda *args: 'the page')
   assert benchmark.main([
       'benchmark', 'floral', f'--scale={scale}', '--data_dir=/data',
       '--parts=adaptors,mnist_shifted', f'--output_dir={tmp_path}',

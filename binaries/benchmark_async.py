@@ -1,6 +1,5 @@
 """Time to accuracy under delays: `binaries.benchmark async`."""
 
-import runpy
+from tff_pers.experiments import startup
 
-if __name__ == '__main__':
-  runpy.run_module('binaries.benchmark', run_name='__main__')
+main = startup.program(__name__, 'tff_pers.experiments.benchmark_runs')

@@ -1,6 +1,5 @@
 """Questions and answers by user: `binaries.benchmark stackoverflow`."""
 
-import runpy
+from tff_pers.experiments import startup
 
-if __name__ == '__main__':
-  runpy.run_module('binaries.benchmark', run_name='__main__')
+main = startup.program(__name__, 'tff_pers.experiments.benchmark_runs')

@@ -259,13 +259,8 @@ def test_every_command_is_one(words, monkeypatch, tmp_path):
     paths = [word for word in arguments if word.startswith('tests/')]
     assert all((ROOT / path).exists() for path in paths)
     return
-  program = module
   source = ROOT / (module.replace('.', '/') + '.py')
   assert source.exists(), module
-  other = re.search(r"run_module\(\s*'([\w.]+)'", source.read_text())
-  if other:  # A name of its own for what another module does.
-    program = other[1]
-    source = ROOT / (program.replace('.', '/') + '.py')
   if module == 'binaries.worker':
     source = ROOT / 'tff_pers/runtime/serving/host.py'  # Its flags are there.
   if 'DEFINE_' in source.read_text():
@@ -281,4 +276,4 @@ def test_every_command_is_one(words, monkeypatch, tmp_path):
   if '--help' in arguments:
     arguments.remove('--help')
   with pytest.raises(_Read):
-    importlib.import_module(program).main([module, *arguments])
+    importlib.import_module(module).main([module, *arguments])

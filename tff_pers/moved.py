@@ -61,8 +61,11 @@ _MOVED = {
     'tff_pers.algorithms.ffgg.async_ffgg': 'tff_pers.algorithms.ffgg.ffgg',
     'tff_pers.ranges': 'tff_pers.config.hyperparameters',
     'tff_pers.data.growing': 'tff_pers.data.column_builders',
+    'tff_pers.experiments.benchmark_pages':
+        'tff_pers.experiments.benchmark_runs',
     'tff_pers.experiments.later_clients': 'tff_pers.experiments.reload_run',
     'tff_pers.experiments.side_by_side': 'tff_pers.experiments.worker_pool',
+    'tff_pers.experiments.study_locks': 'tff_pers.experiments.studies',
     'baselines.fedper': 'baselines.fedsim',
     'baselines.fedsgd': 'baselines.presets',
     'baselines.lookahead': 'baselines.presets',

@@ -24,6 +24,7 @@ class Child:
 
   Attributes:
     device: `cpu` or `gpu`, as the process reports.
+    wall: Wall seconds of every round so far.
   """
 
   def __init__(self, command: Sequence[str]):
@@ -48,6 +49,8 @@ class Child:
     assert self._process.stdout is not None
     self._stdin, self._stdout = self._process.stdin, self._process.stdout
     self.device = self._read()['device']
+    self.wall: list[float] = []
+    self._cpu: list[float] = []  # Used up to the start of every round.
 
   def play(self) -> float:
     """Runs a round; returns its wall seconds.
@@ -55,9 +58,22 @@ class Child:
     Raises:
       ChildError: If the child ends.
     """
+    self._cpu.append(self.cpu_seconds())
     with contextlib.suppress(BrokenPipeError):  # `_read` reports the reason.
       print(file=self._stdin, flush=True)
-    return self._read()['seconds']
+    self.wall.append(self._read()['seconds'])
+    return self.wall[-1]
+
+  def median(self, rounds: int) -> harness.Cost:
+    """Returns the median cost of the last `rounds` rounds.
+
+    What a runtime does after a round has returned counts as that round's.
+    """
+    cpu = [*self._cpu[-rounds:], self.cpu_seconds()]
+    return harness.median([
+        harness.Cost(wall, after - before)
+        for wall, before, after in zip(self.wall[-rounds:], cpu, cpu[1:])
+    ])
 
   def cpu_seconds(self) -> float:
     """Returns CPU seconds of the child and its children since their start.

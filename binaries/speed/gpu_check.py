@@ -1,4 +1,18 @@
-"""What `gpu_check` compares, times and counts."""
+"""Checks that a GPU gives correct, repeatable results, and how fast.
+
+    python -m binaries.gpu_check [--parts=methods,speed,edges] [--device=gpu:0]
+    python -m binaries.gpu_check --device=stand_in  # On a second CPU.
+
+Checks whether the fused runtime is correct and bit-reproducible on this GPU,
+and faster than on the CPU. `methods` runs three rounds of every method on the
+tiny task of the contract tests, and two rounds of every workload of
+benchmark_runtime, on the GPU, on the CPU, and on the GPU again with the same
+seed. `speed` times the workloads on both, beside the same maths written by
+hand. `edges` needs no GPU: it reads from traces how many tensors per round move
+between host and device, and counts the bytes sent to a second CPU. Writes
+gpu_report.md, methods.csv, speed.csv and edges.csv to --output_dir. The exit
+code is 1 if a part fails, differs from the CPU or is not bit-identical.
+"""
 
 import concurrent.futures
 import json
@@ -16,7 +30,6 @@ from binaries.speed import child as child_lib
 from binaries.speed import gpu_check_child
 from binaries.speed import gpu_edges
 from binaries.speed import harness
-from binaries.speed import report as report_lib
 from binaries.speed import runtime
 from binaries.speed import workloads
 from tff_pers.config import methods
@@ -41,8 +54,7 @@ _METHODS = (
 )
 
 
-def run(given: dict[str, Any]) -> int:
-  """Runs `binaries.gpu_check`, see `flags.Program`."""
+def _run(given: dict[str, Any]) -> int:
   parts = _chosen('parts', given, PARTS)
   names = _chosen('methods', given, methods.names())
   loads = _chosen('workloads', given, list(workloads.WORKLOADS))
@@ -179,7 +191,7 @@ def _time_rounds(
       except child_lib.ChildError as error:
         print(f'{name} on {place} ended early: {error}', flush=True)
   return _section(
-      'Seconds of a round', report_lib.COLUMNS, rows, output_dir / 'speed.csv'
+      'Seconds of a round', runtime.COLUMNS, rows, output_dir / 'speed.csv'
   )
 
 
@@ -194,3 +206,30 @@ def _count_edges(jobs: int, output_dir: pathlib.Path) -> str:
       'Between host and device: tensors of the graph, bytes of a round',
       gpu_edges.COLUMNS, rows, output_dir / 'edges.csv',
   )
+
+
+main = flags.Program(
+    'gpu_check', __doc__, _run,
+    flags.own_flag(
+        'device', 'gpu',
+        f'The GPU: gpu, gpu:1; {STAND_IN}: a second logical CPU that'
+        ' treats clients as a GPU does (vectorized).',
+    ),
+    flags.own_flag(
+        'parts', 'methods,speed', f'Parts, of {", ".join(PARTS)}.'
+    ),
+    flags.own_flag('methods', 'all', 'Methods; all, none or a list.'),
+    flags.own_flag(
+        'workloads', ','.join(workloads.WORKLOADS),
+        'Workloads of benchmark_runtime; none: none.',
+    ),
+    flags.own_flag('rounds', 7, 'Measured rounds of each.', minimum=1),
+    flags.own_flag(
+        'jobs', max(1, (os.cpu_count() or 1) // 2),
+        'Processes at once in `methods`, half of them on the GPU, and in'
+        ' `edges`.', minimum=1,
+    ),
+    flags.own_flag(
+        'output_dir', '', 'Folder of the results; empty: runs/gpu_check.'
+    ),
+)

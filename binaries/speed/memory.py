@@ -1,4 +1,12 @@
-"""Rounds of PERM's model table, for `benchmark_memory`."""
+"""Measures the memory of PERM's model table: N models of d weights.
+
+    python -m binaries.benchmark_memory --clients=200
+
+Reports the size of the table (N x d x 4 bytes), and the peak memory of this
+process (which holds the server state between rounds) and, on the native
+runtime, of TFF's worker (which runs the round), beside those of a run with few
+models, which are the fixed cost.
+"""
 
 import json
 from typing import Any
@@ -9,14 +17,14 @@ from binaries.speed import harness
 from binaries.speed import problems
 from tff_pers import runtime as runtime_lib
 from tff_pers.algorithms.perm import perm
+from tff_pers.experiments import flags
 from tff_pers.models import zoo
 
 VARIANTS = ('two_stage', 'single_loop')
 _FEW = 2  # Clients of the run that shows the fixed cost.
 
 
-def run(given: dict[str, Any]) -> None:
-  """Runs `binaries.benchmark_memory`, see `flags.Program`."""
+def _run(given: dict[str, Any]) -> None:
   chosen, clients = given.pop('measure'), given['clients']
   if chosen:
     print(json.dumps(measure(chosen, **given)))
@@ -71,3 +79,14 @@ def measure(
   return {
       name: harness.memory(pid) for name, pid in harness.processes().items()
   }
+
+
+main = flags.Program(
+    'benchmark_memory', __doc__, _run,
+    flags.own_flag(
+        'clients', 200, 'N, number of personalized models.', minimum=2
+    ),
+    flags.own_flag('rounds', 3, 'Rounds.', minimum=1),
+    harness.RUNTIME_FLAG,
+    harness.measure_flag('one variant', choices=('', *VARIANTS)),
+)

@@ -1,4 +1,12 @@
-"""Populations in SQLite files, and FedPer trained on them."""
+"""Measures memory and time with a large population read on demand.
+
+    python -m binaries.benchmark_population --clients=1000,100000
+
+Writes populations in the SQLite format of `tff.simulation.datasets` and trains
+FedPer, whose clients keep their output layer, on cohorts of them. Each
+population has its own process, so that peak memory is its own. Neither memory
+nor time should depend on the number of clients.
+"""
 
 import contextlib
 import io
@@ -44,8 +52,7 @@ CREATE TABLE client_metadata (
 """
 
 
-def run(given: dict[str, Any]) -> None:
-  """Runs `binaries.benchmark_population`, see `flags.Program`."""
+def _run(given: dict[str, Any]) -> None:
   path, sizes = given.pop('measure'), given.pop('clients').split(',')
   if path:
     print(json.dumps(measure(path, **given)))
@@ -189,3 +196,15 @@ def measure(
       waiting=seconds[:, 2].sum() / seconds[:, 0].sum(),
       evaluation=evaluation.wall, evaluation_cpu=evaluation.cpu,
   )
+
+
+main = flags.Program(
+    'benchmark_population', __doc__, _run,
+    flags.own_flag('clients', '1000,100000', 'Sizes of the populations.'),
+    flags.own_flag('clients_per_round', 100, 'Clients per round.', minimum=1),
+    flags.own_flag('rounds', 100, 'Rounds.', minimum=2),
+    flags.own_flag(
+        'eval_clients', 1000, 'Clients per evaluation.', minimum=1
+    ),
+    harness.measure_flag('the population of this file'),
+)

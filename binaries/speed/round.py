@@ -1,8 +1,24 @@
-"""The rounds of `benchmark_round`."""
+"""Measures seconds per round of PERM and of what it is compared with.
+
+    python -m binaries.benchmark_round --rounds=5
+    python -m binaries.benchmark_round --clients=10000 --clients_per_round=100
+
+A cohort of 50 clients of 100 examples trains an MLP 784-200-200-10 for 20 local
+steps of batch 20. Reports per method the median wall and CPU seconds (this
+process and, on the native runtime, TFF's worker) per round; for the part of
+TensorFlow in it see benchmark_runtime. Then times the server's update of the
+mixing weights alone.
+
+With --clients_per_round, instead runs rounds of PERM with that many clients: 20
+examples of 64 features each, logistic regression of 650 weights, 5 local steps.
+Reports CPU seconds per round (clients included) beside FedAvg's, and the peak
+memory of the process so far; first with 20 cluster models, then with one model
+per client.
+"""
 
 import itertools
 import os
-from typing import Any, Callable, Iterator, NamedTuple
+from typing import Any, Iterator, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,9 +31,6 @@ from binaries.speed import harness
 from binaries.speed import problems
 from tff_pers import runtime
 from tff_pers.algorithms.perm import perm
-from tff_pers.client_works import client_work
-from tff_pers.client_works import local_gradient
-from tff_pers.client_works import local_sgd
 from tff_pers.experiments import flags
 from tff_pers.models import zoo
 
@@ -27,12 +40,7 @@ _WARM_UP = 2  # The first rounds trace and compile.
 _RATE, _BATCH, _STEPS = 0.05, 20, 20
 
 
-def run(given: dict[str, Any]) -> None:
-  """Runs `binaries.benchmark_round`, see `flags.Program`.
-
-  Raises:
-    flags.UsageError: If cohorts are larger than the population.
-  """
+def _run(given: dict[str, Any]) -> None:
   clients, cohort_size = given['clients'], given['clients_per_round']
   if cohort_size > clients:
     raise flags.UsageError(
@@ -40,64 +48,42 @@ def run(given: dict[str, Any]) -> None:
         f' found {cohort_size}.'
     )
   runtime.use(given['runtime'])
-  if cohort_size:
-    _print_cohorts(_few_of_many(clients, cohort_size), given)
-  else:
-    _print_everybody(_everybody(clients), given)
-
-
-def _print_everybody(setting, given) -> None:
-  print(
-      f'{given["clients"]} clients x {_EXAMPLES} examples, MLP with'
-      f' {setting.model.num_parameters:,} weights, 20 local steps of batch 20,'
-      f' {given["runtime"]} runtime\n'
+  setting = (
+      _few_of_many(clients, cohort_size) if cohort_size else _everybody(clients)
   )
+  print(f'{setting.title}, {given["runtime"]} runtime\n')
   harness.print_header(
-      'method', 'wall s / round', 'CPU s / round', 'of it TensorFlow',
-      'share outside', 'CPU vs fedavg',
+      'method', 'wall s / round', 'CPU s / round',
+      'peak memory, MB' if cohort_size else 'CPU vs fedavg',
   )
   costs = {}
-  floors = _tensorflow_seconds(setting)
   for name in setting.processes:
-    costs[name] = cost = _play(setting, name, given['rounds'])
-    inside = floors.get(name)
+    costs[name] = wall, cpu = _play(setting, name, given['rounds'])
+    peak, against = harness.memory(os.getpid()), cpu / costs['fedavg'].cpu
     harness.print_row(
-        name, f'{cost.wall:.2f}', f'{cost.cpu:.2f}',
-        *(['', ''] if inside is None else
-          [f'{inside:.2f}', f'{max(0.0, 1 - inside / cost.cpu):.0%}']),
-        f'{cost.cpu / costs["fedavg"].cpu:.2f}',
+        name, f'{wall:.2f}', f'{cpu:.2f}',
+        f'{peak / 2**20:.0f}' if cohort_size else f'{against:.2f}',
     )
-  cpu = costs['perm_single_loop'].cpu
-  seconds = _mixing_seconds(given['clients'], setting.model.num_parameters)
-  print(
-      f'\nThe server solves for the mixing weights in {seconds:.3f} CPU s,'
-      f' {seconds / cpu:.1%} of a round of perm_single_loop.'
-  )
-
-
-def _print_cohorts(setting, given) -> None:
-  print(
-      f'{given["clients_per_round"]} of {given["clients"]} clients per round,'
-      f' {setting.model.num_parameters} weights, {given["runtime"]} runtime\n'
-  )
-  harness.print_header(
-      'method', 'wall s / round', 'CPU s / round', 'peak memory, MB'
-  )
-  for name in setting.processes:
-    wall, cpu = _play(setting, name, given['rounds'])
-    peak = harness.memory(os.getpid()) / 2**20
-    harness.print_row(name, f'{wall:.2f}', f'{cpu:.2f}', f'{peak:.0f}')
+  if not cohort_size:
+    seconds = _mixing_seconds(clients, setting.model.num_parameters)
+    share = seconds / costs['perm_single_loop'].cpu
+    print(
+        f'\nThe server solves for the mixing weights in {seconds:.3f} CPU s,'
+        f' {share:.1%} of a round of perm_single_loop.'
+    )
 
 
 class _Setting(NamedTuple):
   """Methods, and the clients of their rounds.
 
   Attributes:
+    title: What is measured.
     model: The model.
     processes: The methods by name.
     cohorts: Yields the data of the clients of each round.
   """
 
+  title: str
   model: Any
   processes: dict[str, Any]
   cohorts: Iterator[list[Any]]
@@ -124,7 +110,10 @@ def _everybody(num_clients: int) -> _Setting:
   )
   data = problems.clients(num_clients, _EXAMPLES, 784)
   return _Setting(
-      model, {**_fedavg(model, training), **processes}, itertools.repeat(data)
+      f'{num_clients} clients x {_EXAMPLES} examples, MLP with'
+      f' {model.num_parameters:,} weights, {_STEPS} local steps of batch'
+      f' {_BATCH}',
+      model, {**_fedavg(model, training), **processes}, itertools.repeat(data),
   )
 
 
@@ -151,7 +140,11 @@ def _few_of_many(num_clients: int, cohort_size: int) -> _Setting:
       [data[i] for i in rng.choice(num_clients, cohort_size, replace=False)]
       for _ in itertools.count()
   )
-  return _Setting(model, {**_fedavg(model, training), **processes}, cohorts)
+  return _Setting(
+      f'{cohort_size} of {num_clients} clients per round,'
+      f' {model.num_parameters} weights',
+      model, {**_fedavg(model, training), **processes}, cohorts,
+  )
 
 
 def _fedavg(model, training) -> dict[str, Any]:
@@ -173,41 +166,6 @@ def _play(setting: _Setting, name: str, num_rounds: int) -> harness.Cost:
   return harness.median(costs[_WARM_UP:])
 
 
-def _tensorflow_seconds(setting: _Setting) -> dict[str, float]:
-  """Returns CPU seconds of a round's client work in plain `tf.function`s."""
-  model, clients = setting.model, next(setting.cohorts)
-  weights = model.initial_weights(0)
-  message = dict(seed=tf.constant(0, tf.int64), round=tf.constant(0))
-  tensors = tf.nest.map_structure(tf.constant, clients)
-
-  @tf.function
-  def train(client):
-    return local_sgd.train(
-        model, weights, client, learning_rate=_RATE, batch_size=_BATCH,
-        num_steps=_STEPS, seed=client_work.key(message, client),
-    )
-
-  @tf.function
-  def gradient(client):
-    return local_gradient.compute(
-        model, weights, client, seed=client_work.key(message, client)
-    )
-
-  def measure(work: Callable[[Any], Any]) -> float:
-    work(tensors[0])  # Traces.
-    return harness.median([
-        harness.timed(lambda: [work(client) for client in tensors])
-        for _ in range(3)
-    ]).cpu
-
-  training = measure(train)
-  seconds = dict.fromkeys(
-      ('fedavg', 'perm_two_stage', 'perm_single_loop'), training
-  )
-  seconds['perm_single_loop'] += measure(gradient)
-  return seconds
-
-
 def _mixing_seconds(num_clients: int, dimension: int) -> float:
   """Returns CPU seconds of PERM's (b): distances, lambda, all rows of A."""
   vectors = tf.constant(np.random.default_rng(0).standard_normal(
@@ -219,3 +177,15 @@ def _mixing_seconds(num_clients: int, dimension: int) -> float:
   ))
   update()  # Traces.
   return harness.timed(lambda: [update() for _ in range(5)]).cpu / 5
+
+
+main = flags.Program(
+    'benchmark_round', __doc__, _run,
+    flags.own_flag('rounds', 5, 'Measured rounds per method.', minimum=1),
+    flags.own_flag('clients', 50, 'Number of clients.', minimum=2),
+    flags.own_flag(
+        'clients_per_round', 0,
+        'Clients that take part in a round; 0: all.', minimum=0,
+    ),
+    harness.RUNTIME_FLAG,
+)

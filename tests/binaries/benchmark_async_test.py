@@ -8,10 +8,11 @@ from binaries import benchmark_events
 from binaries.speed import events
 from tests.data import emnist_files
 from tff_pers.data import brackets
+from tff_pers.experiments import benchmark_runs
 from tff_pers.experiments import flags
 
 
-BENCHMARK = benchmark.read('async')
+BENCHMARK = benchmark_runs.read('async')
 
 
 @pytest.mark.parametrize('scale', BENCHMARK.scales)

@@ -6,11 +6,11 @@ import os
 import pytest
 
 from binaries import benchmark_defaults
-from binaries import compare
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import results
 from tff_pers.experiments import benchmarks
 from tff_pers.experiments import default_claims
+from tff_pers.experiments import sweep
 
 _METRICS = ('round', 'lambda', 'visits_idle', 'cluster_accuracy')
 # Of them the first is a round of the warm-up.
@@ -50,7 +50,7 @@ def _held(name, folder):
 
 
 def _rows(name, folder):
-  return default_claims.check(benchmark_defaults.SETTINGS[name], str(folder))
+  return default_claims.check(default_claims.SETTINGS[name], str(folder))
 
 
 _ALGOS = ('perm', 'floral', 'local_only', 'fedavg', 'fedavg_finetuned')
@@ -162,7 +162,7 @@ def test_floral_is_above_the_local_adaptor(
 
 def test_settings_are_run_on_seeds_that_nothing_was_tuned_to():
   """A round without a visit shows only if every round is evaluated."""
-  for name, setting in benchmark_defaults.SETTINGS.items():
+  for name, setting in default_claims.SETTINGS.items():
     assert not {'0', '1', '2'} & set(setting.flags['seeds'].split(',')), name
     assert len(setting.flags['seeds'].split(',')) >= 3, name
     assert not setting.visits or setting.flags['eval_every'] == '1', name
@@ -178,9 +178,9 @@ def test_every_seed_counts_for_floral(tmp_path, worst, holds):
 
 def test_runs_a_setting_and_says_what_holds(tmp_path, monkeypatch, capsys):
   """On a table that it makes, and again: finished runs are not repeated."""
-  tumours = benchmark_defaults.SETTINGS['tumours']
+  tumours = default_claims.SETTINGS['tumours']
   monkeypatch.setitem(
-      benchmark_defaults.SETTINGS, 'tumours', tumours._replace(
+      default_claims.SETTINGS, 'tumours', tumours._replace(
           flags=dict(tumours.flags, seeds='0', rounds=1, algos='fedavg'),
           claims=(benchmarks.Claim('fedavg<=1'),),
       ),
@@ -191,8 +191,8 @@ def test_runs_a_setting_and_says_what_holds(tmp_path, monkeypatch, capsys):
   assert 'fedavg<=1' in page and '0 of 0' in page
   capsys.readouterr()
   monkeypatch.setitem(
-      benchmark_defaults.SETTINGS, 'tumours',
-      benchmark_defaults.SETTINGS['tumours']._replace(visits=False),
+      default_claims.SETTINGS, 'tumours',
+      default_claims.SETTINGS['tumours']._replace(visits=False),
   )
   assert benchmark_defaults.main(argv) == 0
   assert 'finished' in capsys.readouterr().out
@@ -203,7 +203,7 @@ def test_a_claim_of_each_seed_is_of_those_that_are_given(
 ):
   """The setting asks for ten."""
   monkeypatch.setattr(default_claims, '_summary', lambda folder: '')
-  monkeypatch.setattr(compare, 'main', lambda argv: _write(
+  monkeypatch.setattr(sweep, 'main', lambda argv: _write(
       tmp_path / 'floral_label_shift', 'floral', 0.95, seeds=(1, 2)
   ) or 0)
   argv = ['', '--settings=floral_label_shift', f'--output_dir={tmp_path}']
@@ -215,7 +215,7 @@ def test_no_table_is_taken_for_that_of_a_command_that_failed(
     tmp_path, monkeypatch
 ):
   _write(tmp_path / 'iid', 'perm', 0.9)
-  monkeypatch.setattr(compare, 'main', lambda argv: 1)
+  monkeypatch.setattr(sweep, 'main', lambda argv: 1)
   assert benchmark_defaults.main(
       ['', '--settings=iid', f'--output_dir={tmp_path}']
   ) == 1
@@ -224,7 +224,7 @@ def test_no_table_is_taken_for_that_of_a_command_that_failed(
 
 def test_embedded_are_those_that_need_no_files(tmp_path, monkeypatch):
   ran = []
-  monkeypatch.setattr(compare, 'main', lambda argv: ran.append(argv) or 130)
+  monkeypatch.setattr(sweep, 'main', lambda argv: ran.append(argv) or 130)
   argv = ['', '--settings=embedded,iid', f'--output_dir={tmp_path}']
   assert benchmark_defaults.main(argv) == 130  # Stopped: nothing goes on.
   assert len(ran) == 1 and f'--output_dir={tmp_path}/label_shift' in ran[0]

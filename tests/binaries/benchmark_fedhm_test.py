@@ -7,12 +7,12 @@ from binaries import benchmark
 from binaries import compare_tuned
 from tff_pers.config import methods
 from tff_pers.data import brackets
-from tff_pers.experiments import benchmark_pages
+from tff_pers.experiments import benchmark_runs
 from tff_pers.experiments import flags
 from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.models import zoo
 
-BENCHMARK = benchmark.read('fedhm')
+BENCHMARK = benchmark_runs.read('fedhm')
 
 
 def _benchmark(folder, *argv):
@@ -34,7 +34,7 @@ def _handed(monkeypatch):
     handed.append(_flags(argv))
     return 0
   monkeypatch.setattr(flags.Program, '__call__', main)
-  monkeypatch.setattr(benchmark_pages, 'of_parts', lambda *args: 'the page')
+  monkeypatch.setattr(benchmark_runs, 'of_parts', lambda *args: 'the page')
   return handed
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from baselines import l2gd
 from binaries import benchmark_ffgg
-from binaries.ffgg_benchmark import curves
 from binaries.ffgg_benchmark import running
 from tests.algorithms import least_squares
 from tff_pers.config import hyperparameters as hp
@@ -152,8 +151,8 @@ def test_step_sizes_of_l2gd_are_those_of_the_sheet():
   """alpha in the middle of section 4, through the chain of the method."""
   family = tasks.get('overpersonalized')
   task = family.build(tasks.TaskRequest(), family.options(scale='tiny'))
-  operator = curves.Operator(task)
-  made = {curve.label: curve for curve in curves.comparison(operator, 100)}
+  operator = running.Operator(task)
+  made = {curve.label: curve for curve in running.comparison(operator, 100)}
   p, m = 0.01, 20
   for label, alpha in [
       ('L2GD, (M/2)/max', m / 2 / max(operator.joint / (1 - p), 0.1 / p)),
@@ -169,7 +168,7 @@ def test_step_sizes_of_l2gd_are_those_of_the_sheet():
 
 def test_constants_are_the_oracles(oracle):
   family = tasks.get('overpersonalized_control')
-  operator = curves.Operator(
+  operator = running.Operator(
       family.build(tasks.TaskRequest(), family.options(scale='tiny'))
   )
   np.testing.assert_allclose(

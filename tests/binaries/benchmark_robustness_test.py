@@ -5,9 +5,9 @@ import os
 import pytest
 
 from binaries import benchmark_robustness
-from binaries import robustness
 from tff_pers.evaluation import results
 from tff_pers.evaluation import robustness as tables
+from tff_pers.experiments import robustness_table
 from tff_pers.experiments import worker_pool
 
 
@@ -51,7 +51,7 @@ def _handed(monkeypatch):
       super().__init__(1)
   monkeypatch.setattr(worker_pool, 'WorkerPool', Pool)
   monkeypatch.setattr(
-      robustness, 'main', lambda argv: make_table(*argv) or 0
+      robustness_table, 'main', lambda argv: make_table(*argv) or 0
   )
   return handed
 
@@ -108,7 +108,7 @@ def test_bad_flags_are_one_sentence(argv, sentence, tmp_path, capsys, handed):
 
 
 def test_a_table_that_fails_ends_it(tmp_path, monkeypatch, capsys):
-  monkeypatch.setattr(robustness, 'main', lambda argv: 2)
+  monkeypatch.setattr(robustness_table, 'main', lambda argv: 2)
   assert _benchmark(tmp_path, '--parts=control') == 1
   assert 'The table control ended with exit code 2' in capsys.readouterr().err
 
@@ -120,9 +120,9 @@ def _broken(_):
 def test_a_table_that_breaks_leaves_the_others_alone(
     tmp_path, handed, monkeypatch, capsys
 ):
-  whole = robustness.main
+  whole = robustness_table.main
   monkeypatch.setattr(
-      robustness, 'main',
+      robustness_table, 'main',
       lambda argv: (_broken if 'control' in str(argv) else whole)(argv)
   )
   assert _benchmark(
@@ -137,7 +137,7 @@ def test_a_table_that_breaks_leaves_the_others_alone(
 def test_ctrl_c_in_a_table_ends_all(tmp_path, handed, monkeypatch):
   called = []
   monkeypatch.setattr(
-      robustness, 'main', lambda argv: called.append(argv) or 130
+      robustness_table, 'main', lambda argv: called.append(argv) or 130
   )
   assert _benchmark(
       tmp_path, '--parts=overpersonalized,control'

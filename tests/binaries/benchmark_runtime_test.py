@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import io
 import itertools
 import os
 import pathlib
@@ -20,7 +21,6 @@ from binaries.speed import cell
 from binaries.speed import child as child_lib
 from binaries.speed import floor
 from binaries.speed import processes
-from binaries.speed import report
 from binaries.speed import runtime as measuring
 from binaries.speed import workloads
 from tff_pers import runtime
@@ -198,19 +198,29 @@ def test_children_of_the_child_may_end(options, monkeypatch):
 
 
 def test_work_after_the_answer_counts_as_its_rounds():
-  """CPU readings before each round and in the end; the first is warm-up."""
-  each = measuring._Cell(  # pylint: disable=protected-access
-      'W1', 'fused', _FakeChild(), 9.0, [5.0, 1.0, 3.0], [0.0, 7.0, 8.0, 11.0]
-  )
-  row = measuring._row(each, 2)  # pylint: disable=protected-access
-  assert row == dict(
+  """CPU readings before each round and in the end; two are warm-up."""
+  child = _FakeChild()
+  for _ in range(4):
+    child.play()
+  assert measuring.row('W1', 'fused', child, 2) == dict(
       workload='W1', runtime='fused', device='cpu', first_round_seconds=9.0,
       wall_seconds=2.0, cpu_seconds=2.0, peak_rss_mb=300,
   )
 
 
-class _FakeChild:
-  device = 'cpu'
+class _FakeChild(child_lib.Child):
+
+  def __init__(self):  # pylint: disable=super-init-not-called
+    self.device, self.wall, self._cpu = 'cpu', [], []
+    self._stdin = io.StringIO()
+    self._seconds = iter([9.0, 5.0, 1.0, 3.0])
+    self._used = iter([0.0, 0.0, 7.0, 8.0, 11.0])
+
+  def _read(self):
+    return dict(seconds=next(self._seconds))
+
+  def cpu_seconds(self):
+    return next(self._used)
 
   def memory(self, field):
     return {'VmHWM': 300 * 2**20}[field]
@@ -224,13 +234,13 @@ def test_ratios():
           ('W2', 'fused', 3.0), ('W2', 'loop', 3.0),
       ]
   ]
-  lines = report.ratio_table(rows).splitlines()
+  lines = measuring.ratio_table(rows).splitlines()
   cells = [[c.strip() for c in line.split('|')[1:-1]] for line in lines]
   assert cells[0] == [
       'workload', 'native / fused', 'fused / loop', 'memory, fused / native'
   ]
   assert cells[2:] == [['W1', '3.00', '1.25', '0.33'], ['W2', '', '1.00', '']]
-  assert report.ratio_table(rows[:1]) is None
+  assert measuring.ratio_table(rows[:1]) is None
 
 
 @pytest.mark.parametrize('argv, sentence', [

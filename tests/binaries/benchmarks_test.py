@@ -8,12 +8,13 @@ from binaries import benchmark
 from binaries import compare_tuned
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
-from tff_pers.experiments import benchmark_pages
 from tff_pers.experiments import benchmark_runs
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
 
-_BENCHMARKS = {name: benchmark.read(name) for name in benchmark.names()}
+_BENCHMARKS = {
+    name: benchmark_runs.read(name) for name in benchmark_runs.names()
+}
 
 
 @pytest.mark.parametrize('name', _BENCHMARKS)
@@ -58,7 +59,7 @@ def test_floral_hands_on_what_its_parts_say(tmp_path, monkeypatch, scale):
   monkeypatch.setattr(
       flags.Program, '__call__', lambda own, argv: handed.append(argv) or 0
   )
-  monkeypatch.setattr(benchmark_pages, 'of_parts', lambda *args: 'the page')
+  monkeypatch.setattr(benchmark_runs, 'of_parts', lambda *args: 'the page')
   assert benchmark.main([
       'benchmark', 'floral', f'--scale={scale}', '--data_dir=/data',
       '--parts=adaptors,mnist_shifted', f'--output_dir={tmp_path}',
@@ -97,7 +98,7 @@ def test_perm_beside_another_method(tmp_path, monkeypatch):
       grid='learning_rate:0.1;fedavg.local_steps:2;fedavg_finetuned.steps:3',
   )
   perm = perm._replace(parts={'iid': perm.parts['iid']._replace(flags=few)})
-  monkeypatch.setattr(benchmark, 'read', lambda name: perm)
+  monkeypatch.setattr(benchmark_runs, 'read', lambda name: perm)
   assert benchmark.main([
       'benchmark_perm', '--parts=iid', '--seeds=0', '--num_clients=4',
       '--train_fraction=0.1', '--rounds=1', '--eval_every=1',

@@ -18,7 +18,7 @@ from tff_pers.evaluation import results
 from tff_pers.experiments import budgets
 from tff_pers.experiments import runner
 from tff_pers.experiments import saved_runs
-from tff_pers.experiments import trial_runs
+from tff_pers.experiments import variant_search
 from tff_pers.simulation import position as position_lib
 from tff_pers.simulation import store
 
@@ -101,7 +101,7 @@ class Training:
     self._curve, self._seconds = curve, seconds
     self.trained, self.now, self.kill_at = [], 0.0, None
     monkeypatch.setattr(runner, 'execute', self._execute)
-    monkeypatch.setattr(trial_runs, 'time', self)
+    monkeypatch.setattr(variant_search, 'time', self)
     monkeypatch.setattr(budgets, 'now', self.monotonic)
     # What takes most of the time then: the data, and figures.
     monkeypatch.setattr(digits, 'load', functools.cache(digits.load))

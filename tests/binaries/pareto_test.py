@@ -13,7 +13,9 @@ from tff_pers.analysis import pareto_plots
 from tff_pers.analysis import rates
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
+from tff_pers.experiments import pareto_trained
 from tff_pers.experiments import sweep
+from tff_pers.experiments import tuned_sweep
 
 COLUMNS = [
     'family', 'server', 'num_steps', 'gamma', 'alpha', 'kappa', 'rho', 'delta'
@@ -221,7 +223,7 @@ def test_task_is_measured_and_has_the_run_on_the_curve(tmp_path, capsys):
 def test_the_grid_of_figure_6_stays_as_declared(tmp_path, monkeypatch):
   handed = []
   monkeypatch.setattr(
-      pareto.compare_tuned, 'main', lambda argv: handed.append(argv) or 0
+      tuned_sweep, 'main', lambda argv: handed.append(argv) or 0
   )
   assert _run(tmp_path, '--figure=6', '--extensions=2') == 0
   # What is given comes later, and wins.
@@ -252,7 +254,7 @@ def test_figure_13_chooses_the_rate_of_the_server_by_training_loss(
     tmp_path, monkeypatch
 ):
   """What diverges has no loss and no line."""
-  monkeypatch.setattr(pareto.pareto_trained, 'algos', lambda number: (
+  monkeypatch.setattr(pareto_trained, 'algos', lambda number: (
       'local_update[num_steps=2,eta=0.3,gamma=0],'
       'local_update[num_steps=2,eta=0.03,gamma=0],'
       'local_update[num_steps=2,eta=0.3,gamma=1e30,alpha=1e30]'
@@ -283,7 +285,7 @@ def test_figures_12_and_13_have_the_rates_of_the_paper(
   monkeypatch.setattr(
       sweep, 'compare', lambda given, table: handed.append(given)
   )
-  monkeypatch.setattr(pareto.pareto_trained, 'write', lambda *args: None)
+  monkeypatch.setattr(pareto_trained, 'write', lambda *args: None)
   assert _run(tmp_path, f'--figure={number}', '--task=emnist') == 0
   given, = handed
   algos = given['algos'].split('],')

@@ -13,17 +13,17 @@ from tests.binaries import real_data_files
 from tff_pers.config import methods
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
-from tff_pers.experiments import benchmark_pages
+from tff_pers.experiments import benchmark_runs
 from tff_pers.experiments import benchmarks
 from tff_pers.experiments import flags
 
 _BENCHMARKS = {
-    name: benchmark.read(name)
+    name: benchmark_runs.read(name)
     for name in ('cifar', 'emnist', 'personalization', 'stackoverflow')
 }
 _PARTS = [(name, part) for name, own in _BENCHMARKS.items() for part in own.parts]
 _SCALES = ('cpu', 'smoke', 'paper')
-_FLORAL = benchmark.read('floral')
+_FLORAL = benchmark_runs.read('floral')
 _DATA_DIR = os.environ.get('TFF_PERS_DATA_DIR', '')
 
 
@@ -198,7 +198,7 @@ def test_numbers_stand_beside_the_paper_s(tmp_path):
       'P, Table 1', 'large', {'cpu': 'small', 'paper': ''},
       {'fedavg': 0.9, 'local_only': 0.5, 'ditto': 0.3},
   )
-  sentence, table = benchmark_pages.beside(paper, 'cpu', str(tmp_path))
+  sentence, table = benchmark_runs.beside(paper, 'cpu', str(tmp_path))
   assert sentence == (
       'Beside P, Table 1; its setting: large. Both are means over clients.'
   )
@@ -206,13 +206,13 @@ def test_numbers_stand_beside_the_paper_s(tmp_path):
   assert [cell.strip() for cell in row.split('|')[1:-1]] == [
       'fedavg', '0.7500', '0.9000', 'reduced: small'
   ]
-  assert 'equal' in benchmark_pages.beside(paper, 'paper', str(tmp_path))[1]
+  assert 'equal' in benchmark_runs.beside(paper, 'paper', str(tmp_path))[1]
   halved = paper._replace(measure='half_loss')
-  sentence, table = benchmark_pages.beside(halved, 'cpu', str(tmp_path))
+  sentence, table = benchmark_runs.beside(halved, 'cpu', str(tmp_path))
   assert sentence.endswith('clients of half the mean squared error.')
   assert '0.1500' in table
   by_example = paper._replace(measure='examples')
-  sentence, table = benchmark_pages.beside(by_example, 'cpu', str(tmp_path))
+  sentence, table = benchmark_runs.beside(by_example, 'cpu', str(tmp_path))
   assert sentence.endswith('Both are means over the test examples of all clients.')
   assert '0.7000' in table
   (tmp_path / 'tiers.csv').write_text(
@@ -220,6 +220,6 @@ def test_numbers_stand_beside_the_paper_s(tmp_path):
       'fedavg,0,2,3,0.4,1\nfedavg,1,1,9,0.7,1\nfedavg,1,2,3,0.4,1\n'
   )
   largest = paper._replace(measure='largest')
-  sentence, table = benchmark_pages.beside(largest, 'cpu', str(tmp_path))
+  sentence, table = benchmark_runs.beside(largest, 'cpu', str(tmp_path))
   assert sentence.endswith('of the largest model on common test data.')
   assert '0.6000' in table and '0.4000' not in table

@@ -10,6 +10,7 @@ import pytest
 
 from binaries import train
 from tff_pers.evaluation import results
+from tff_pers.experiments import runner
 from tff_pers.runtime import errors
 from tff_pers.simulation import program
 from tff_pers.simulation import release
@@ -120,14 +121,14 @@ def test_the_runtimes_agree_and_a_worker_may_die(tmp_path):
         ]),
     ):
       if name == 'remote':
-        after_start = train.runner.use_runtime
+        after_start = runner.use_runtime
 
         def use_and_kill(*args, install=after_start):
           install(*args)
           started[0].stop()
 
         with pytest.MonkeyPatch.context() as patch:
-          patch.setattr(train.runner, 'use_runtime', use_and_kill)
+          patch.setattr(runner, 'use_runtime', use_and_kill)
           assert _train(tmp_path / name, '--algo=fedavg', *options) == 0
       else:
         assert _train(tmp_path / name, '--algo=fedavg', *options) == 0

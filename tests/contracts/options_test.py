@@ -237,7 +237,7 @@ def _what_runs(**given):
     return mock.Mock()
 
   with mock.patch.object(runner, 'execute', calls.execute):
-    runner.run({'algo': 'fedavg', 'task': 'digits', 'num_clients': 6, **given},
+    runner._run({'algo': 'fedavg', 'task': 'digits', 'num_clients': 6, **given},
                PROGRAMS['train'].flag_table())
   (experiment, folder), options = calls.execute.call_args
   for field in dataclasses.fields(experiment):

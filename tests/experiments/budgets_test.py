@@ -1,4 +1,4 @@
-"""`budgets`, `locks` and `study_locks`: time that outlives a kill, and who has what."""
+"""Time that outlives a kill, and locks: who has what."""
 
 import json
 
@@ -8,7 +8,7 @@ from tff_pers.core import locks
 from tff_pers.evaluation import damaged
 from tff_pers.experiments import budgets
 from tff_pers.experiments import flags
-from tff_pers.experiments import study_locks
+from tff_pers.experiments import studies
 
 
 @pytest.mark.parametrize('text, seconds', [
@@ -81,7 +81,7 @@ def test_a_lock_is_one_s_alone_until_it_is_released(tmp_path):
 def test_only_what_stands_behind_the_last_line_is_cut_off(text, left, tmp_path):
   path = tmp_path / 'journal'
   path.write_bytes(text)
-  lock = study_locks.JournalLock(str(path))
+  lock = studies.JournalLock(str(path))
   lock.acquire()
   assert path.read_bytes() == left
   lock.release()

@@ -7,6 +7,7 @@ becomes one text with commas. `shared` only holds anchors.
 
 import collections
 import os
+import pathlib
 import re
 import typing
 from typing import Any, Literal, Mapping, NamedTuple, Optional, Union
@@ -15,6 +16,7 @@ import yaml
 
 from tff_pers.data import brackets
 
+FOLDER = pathlib.Path(__file__).parents[2] / 'binaries' / 'benchmarks'
 # Descriptions of what a paper's numbers are.
 MEASURES = {
     'clients': 'means over clients',

@@ -102,15 +102,7 @@ def forked(
       distribute the data differently.
     damaged.DamagedError: If a file of the source run is damaged.
   """
-  if not os.path.exists(os.path.join(source, results.CONFIG)):
-    raise flags.UsageError(
-        f'`--fork` must name the folder of a run, found none in {source}.'
-    )
-  saved = saved_runs.read(source, table)
-  if saved_runs.position(source) is None:
-    raise flags.UsageError(
-        f'`--fork` must name a run with a checkpoint, found none in {source}.'
-    )
+  saved = saved_runs.read_trained('fork', source, table)
   private = bool(saved['flags'].get('dp_noise_multiplier'))
   # A privacy guarantee covers all rounds and assumes one cohort size.
   same_data = (*_SAME_DATA, *['clients_per_round'] * private)

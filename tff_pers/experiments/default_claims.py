@@ -1,43 +1,44 @@
-"""Runs the settings of `benchmark_defaults`, and checks claims about them."""
+"""Checks the defaults of PERM and FLoRAL on data they were not tuned on.
+
+    python -m binaries.benchmark_defaults --data_dir=DATA
+
+Runs comparisons and checks claims about their results.
+"""
 
 import os
 import re
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Sequence
 
 import numpy as np
+from sklearn import datasets
 
 from tff_pers.core import files
 from tff_pers.evaluation import results
 from tff_pers.experiments import benchmarks
-from tff_pers.experiments import default_tables
 from tff_pers.experiments import flags
 from tff_pers.experiments import orderings
+from tff_pers.experiments import sweep
 
 # Stands for all settings that need no files.
 _EMBEDDED = 'embedded'
+_FILE = benchmarks.read_settings(
+    str(benchmarks.FOLDER / 'settings/defaults.yaml')
+)
+SETTINGS = dict(_FILE.settings)
 
 
-def run(
-    given: dict[str, Any], settings: Mapping[str, benchmarks.Setting],
-    compare: Callable[[Sequence[str]], int],
-) -> int:
-  """Runs `binaries.benchmark_defaults`, see `flags.Program`.
-
-  Args:
-    given: Values of the flags.
-    settings: The settings by name.
-    compare: `binaries.compare.main`.
-  """
+def _run(given: dict[str, Any]) -> int:
+  settings = SETTINGS
   chosen = _chosen(given['settings'], given['data_dir'], settings)
   if given['seeds']:
     settings = {
         name: _on(given['seeds'], setting) for name, setting in settings.items()
     }
   top = flags.output_dir(given, 'benchmark_defaults')
-  default_tables.write(top)
+  write_tables(top)
   sections, holds = [], True
   for name in chosen:
-    code = _compare(settings[name], given, top, name, compare)
+    code = _compare(settings[name], given, top, name)
     if code:
       return code
     folder = os.path.join(top, name)
@@ -77,7 +78,7 @@ def _on(seeds: str, setting: benchmarks.Setting) -> benchmarks.Setting:
   )
 
 
-def _compare(setting, given, top: str, name: str, compare) -> int:
+def _compare(setting, given, top: str, name: str) -> int:
   """Runs `compare` on a setting; returns an exit code if it wrote no table."""
   folder = os.path.join(top, name)
   own = {**setting.flags, 'jobs': given['jobs'], 'output_dir': folder}
@@ -88,7 +89,7 @@ def _compare(setting, given, top: str, name: str, compare) -> int:
   table = os.path.join(folder, 'runs.csv')
   if os.path.exists(table):  # May be left over from an interrupted run.
     os.remove(table)
-  code = compare(['compare', *flags.as_words(own)])
+  code = sweep.main(['compare', *flags.as_words(own)])
   # A diverged run gives exit code 1 but still leaves a table.
   return 0 if os.path.exists(table) else code
 
@@ -190,3 +191,86 @@ def _accuracies(path: str) -> list[float]:
       float(np.mean(clients['accuracy'][clients['seen'] == seen]))
       for seen in (1, 0)
   ]
+
+
+def write_tables(folder: str) -> None:
+  """Writes NPZ files of x, y and client to a folder, which is made if need be.
+
+  Ten clients each:
+    tumours.npz: Every second client has swapped labels.
+    tumours_by_size.npz: Each client has a tenth of the tumours, by size.
+    wines.npz: Each client has a tenth of the wines, by their color.
+    diabetes.npz: A regression; each client has a tenth of the patients, by age.
+
+  Digits of twenty clients, whose labels are permuted:
+    unequal.npz: Alike in clusters of 14, 4 and 2 clients.
+    loners.npz: Alike in two clusters of 7; each of 6 others has its own.
+    sizes.npz: Alike in clusters of 5; 8 to 200 rows a client, log-uniform.
+  """
+  os.makedirs(folder, exist_ok=True)
+  x, y = _standardized(datasets.load_breast_cancer)
+  client = np.random.default_rng(0).integers(10, size=len(y))
+  _save(folder, 'tumours', x, np.where(client % 2, 1 - y, y), client)
+  _save(folder, 'tumours_by_size', x, y, _tenths(x[:, 0]))
+  x, y = _standardized(datasets.load_wine)
+  _save(folder, 'wines', x, y, _tenths(x[:, 9]))
+  x, y = _standardized(datasets.load_diabetes)
+  y = ((y - y.mean()) / y.std()).astype(np.float32)
+  _save(folder, 'diabetes', x, y, _tenths(x[:, 0]))
+  sizes = np.exp(
+      np.random.default_rng(2).uniform(np.log(8), np.log(200), 20)
+  ).astype(int)
+  _save_digits(folder, 'unequal', [89] * 20, [14, 4, 2])
+  _save_digits(folder, 'loners', [89] * 20, [7, 7] + [1] * 6)
+  _save_digits(folder, 'sizes', sizes, [5] * 4)
+
+
+def _standardized(load) -> tuple[np.ndarray, np.ndarray]:
+  x, y = load(return_X_y=True)
+  return ((x - x.mean(0)) / x.std(0)).astype(np.float32), y
+
+
+def _tenths(values) -> np.ndarray:
+  """Returns for every row which tenth of the sorted values it is in."""
+  return np.argsort(np.argsort(values)) * 10 // len(values)
+
+
+def _save_digits(folder: str, name: str, counts, clusters) -> None:
+  """Writes digits of clients with `counts` rows, in clusters of given sizes."""
+  x, y = datasets.load_digits(return_X_y=True)
+  rng = np.random.default_rng(0)
+  # The first cluster keeps the labels as they are.
+  names = [np.arange(10)] + [rng.permutation(10) for _ in clusters[1:]]
+  client = np.repeat(np.arange(20), counts)
+  rows = np.random.default_rng(1).permutation(len(y))[:len(client)]
+  of_client = np.repeat(names, clusters, axis=0)
+  _save(
+      folder, name, (x[rows] / 16).astype(np.float32),
+      of_client[client, y[rows]].astype(np.int32), client,
+  )
+
+
+def _save(folder: str, name: str, x, y, client) -> None:
+  np.savez(os.path.join(folder, f'{name}.npz'), x=x, y=y, client=client)
+
+
+main = flags.Program(
+    'benchmark_defaults', _FILE.help, _run,
+    flags.own_flag(
+        'settings', ','.join(SETTINGS),
+        'Settings to run; embedded: all that need no files.',
+    ),
+    flags.own_flag(
+        'seeds', '', 'Seeds, such as 3001,3002, in place of those of a setting;'
+        ' they need another output_dir.',
+    ),
+    flags.own_flag(
+        'data_dir', '', 'Folder of EMNIST, School, CIFAR-10 and MNIST.'
+    ),
+    flags.own_flag(
+        'jobs', 1, 'Runs of a setting in parallel; 0: min(cores, 2).',
+        minimum=0,
+    ),
+    flags.own_flag('output_dir', '', 'Folder of the results.'),
+    resumes=True,
+)

@@ -607,7 +607,7 @@ def run(
   `resumes` says whether the same command resumes after an interruption.
   """
   gc.freeze()
-  gc.enable()  # `startup.begin` turned it off.
+  gc.enable()  # `startup.program` turned it off.
   # Programs may end before a runtime is installed; the finalizer of TFF's own
   # context would then print an error.
   native.drop_default_context()

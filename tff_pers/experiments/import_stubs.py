@@ -12,12 +12,11 @@ import contextlib
 import importlib.abc
 import importlib.machinery
 import sys
-import types
-from typing import Iterator, MutableSequence, Sequence
+from typing import Iterator, Sequence
 
 
 class _StandIn:
-  """Stands for any object; every use of it yields a stub."""
+  """Stands for any object, also a module's; any use of it yields a stub."""
 
   def __getattr__(self, name: str):
     if name.startswith('__'):
@@ -34,17 +33,6 @@ class _StandIn:
     return ()  # As a base class it disappears.
 
 
-class _Module(types.ModuleType):
-  """Stands for any module; its missing attributes are stubs."""
-
-  __path__: MutableSequence[str] = []
-
-  def __getattr__(self, name: str):
-    if name.startswith('__'):
-      raise AttributeError(name)
-    return _StandIn()
-
-
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
   """Finds the libraries and all their submodules."""
 
@@ -56,11 +44,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
       return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
     return None
 
-  def create_module(self, spec):
-    return _Module(spec.name)
-
   def exec_module(self, module):
-    del module  # There is nothing to execute.
+    setattr(module, '__getattr__', _StandIn().__getattr__)
 
 
 def are_in_place() -> bool:

@@ -1,4 +1,14 @@
-"""Claims about the order of methods in a comparison, see `check_orderings`."""
+"""Checks orderings of methods in a finished comparison.
+
+    python -m binaries.check_orderings --runs=DIR --expect=CLAIM[,CLAIM...]
+
+Checks claims about a folder that compare wrote. A claim is a chain of terms
+joined by < or <=, such as 'fedavg<local_adaptor<=floral[rank=4]'. A term is a
+number, a variant as in --algos, or number*variant; a variant may be followed by
++number or -number: 'floral<0.001*fedavg', 'local_only+0.1<perm'. Prints a row
+per link of a chain. A variant that diverged fulfils no claim. Exit codes: 0 all
+claims hold, 1 at least one does not, 2 bad flags.
+"""
 
 import math
 import operator
@@ -43,8 +53,7 @@ class Link(NamedTuple):
   text: str
 
 
-def run(given: dict[str, Any]) -> int:
-  """Runs `binaries.check_orderings`, see `flags.Program`."""
+def _run(given: dict[str, Any]) -> int:
   rows = check(
       flags.resolve_path(given.pop('runs')), given.pop('expect'),
       at_round=given.pop('round'), **given,
@@ -230,3 +239,24 @@ def _value(term: Term, values: Values, seed: int) -> float:
   if term.variant is None:
     return term.factor
   return term.factor * values[term.variant][seed] + term.offset
+
+
+main = flags.Program(
+    'check_orderings', __doc__, _run,
+    flags.own_flag('runs', '', 'Folder that compare wrote.'),
+    flags.own_flag('expect', '', 'Claims, see above.'),
+    flags.own_flag(
+        'metric', 'accuracy', 'accuracy, loss, or a column of metrics.csv.'
+    ),
+    flags.own_flag(
+        'round', 0, 'Evaluated round to check; 0: the last one.', minimum=0
+    ),
+    flags.own_flag(
+        'statistic', 'mean', 'Statistic over seeds to compare.',
+        choices=STATISTICS,
+    ),
+    flags.own_flag(
+        'in_seeds', 0, 'Minimum number of seeds in which each claim must hold'
+        ' by itself.', minimum=0,
+    ),
+)

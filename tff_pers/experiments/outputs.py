@@ -68,14 +68,12 @@ def validation_rows(
     clients: Sequence[Any], data: program.Data, metrics: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
   """Returns the rows of `validation.csv`; `data.test` are validation data."""
-  num_validation = on_demand.sizes(data.test)
   return [
       dict(
-          client=client, num_validation=int(num_validation[i]),
-          accuracy=_cell(metrics.get('accuracy'), i),
-          loss=_cell(metrics['loss'], i),
+          client=row['client'], num_validation=row['num_test'],
+          accuracy=row['accuracy'], loss=row['loss'],
       )
-      for i, client in enumerate(clients)
+      for row in client_rows(clients, 1, data, metrics)
   ]
 
 

@@ -1,4 +1,16 @@
-"""Predicts with exported models on new data."""
+"""Predicts with the exported model of a client.
+
+    python -m binaries.predict --run=DIR --data_dir=FILE [--client=NAME]
+        [--output=FILE]
+
+Predicts with the model that a client deploys. Reads examples from a .csv,
+.parquet or .npz file (labels are not needed) or from a folder of images, and
+scales them as in training. DIR is the folder of a run or an evaluation that
+was exported with --export=saved_model. Writes a row per example: its number in
+the file (from 0), the client, the prediction, and for classes their
+probabilities. For a client that never trained, the model is the one that the
+method gives a client without data.
+"""
 
 import itertools
 import os
@@ -30,8 +42,7 @@ _RECORD = 'predictions.json'
 _ROWS_AT_ONCE = 4096
 
 
-def run(given: dict[str, Any]) -> int:
-  """Runs `binaries.predict`, see `flags.Program`."""
+def _run(given: dict[str, Any]) -> int:
   folder = flags.resolve_path(given['run'] or '.')
   record = _record(folder)
   known: Mapping[str, str] = _saved_models(record, folder)
@@ -273,3 +284,18 @@ def _cells(
     shifted = np.exp(output - output.max(), dtype=np.float64)
     probabilities = shifted / shifted.sum()
   return [classes[int(output.argmax())], *probabilities.tolist()]
+
+
+main = flags.Program(
+    'predict', __doc__, _run,
+    flags.own_flag('run', '', 'Folder of a run with exported models.'),
+    flags.own_flag('data_dir', '', 'File with examples.'),
+    flags.own_flag(
+        'client', '', 'Client whose model predicts; empty: for each row the'
+        ' client in its column `client`.'
+    ),
+    flags.own_flag(
+        'output', '', 'File to write; empty: predictions.csv in --run, for'
+        ' other data in a new folder there.'
+    ),
+)

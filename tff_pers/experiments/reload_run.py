@@ -1,4 +1,18 @@
-"""Reloads a run at its last checkpoint to evaluate it on other clients."""
+"""Evaluates a run on other data, or on clients that it has never seen.
+
+    python -m binaries.evaluate --run=DIR [--data_dir=FILE] [--output_dir=DIR]
+        [--export=saved_model] [--export_clients=NAMES] [--import=MODULES]
+
+Evaluates a run, finished or not, at its last checkpoint, without changing the
+run. FILE (.csv, .parquet, .npz, or a folder) has the columns of the training
+data. Clients that trained adapt to their training data, then are tested on all
+rows of FILE that `split` does not call train. New clients adapt as the method
+says to their training rows (by `split`, else a share drawn by the run's
+--train_fraction) and are tested on their other rows, or on all rows if the
+method does not adapt. Features are preprocessed as in training. Without FILE,
+the run's own test data are evaluated again. Writes clients.csv, and with
+--export the models for binaries.predict.
+"""
 
 import collections
 import contextlib
@@ -64,16 +78,8 @@ def open_run(folder: str, data_dir: str) -> Opened:
       used.
     damaged.DamagedError: If a file of the run is damaged.
   """
-  if not os.path.exists(os.path.join(folder, results.CONFIG)):
-    raise flags.UsageError(
-        f'`--run` must name the folder of a run, found none in {folder}.'
-    )
   table = flags.all_flags(flags.own_flag('algo', '', ''))
-  saved = saved_runs.read(folder, table)
-  if saved_runs.position(folder) is None:
-    raise flags.UsageError(
-        f'`--run` must name a run with a checkpoint, found none in {folder}.'
-    )
+  saved = saved_runs.read_trained('run', folder, table)
   experiment = experiment_lib.build(
       {**saved['given'], 'algo': saved['variant']}, table
   )
@@ -325,8 +331,7 @@ def _dense_of(index: int, examples: Mapping[str, Any], rows: Any) -> Any:
   ))
 
 
-def run(given: dict[str, Any]) -> int:
-  """Runs `binaries.evaluate`, see `flags.Program`."""
+def _run(given: dict[str, Any]) -> int:
   folder = flags.resolve_path(given['run'] or '.')
   data_dir = given['data_dir']
   asked_for = dict(run=folder, data_dir=data_dir)
@@ -376,3 +381,18 @@ def run(given: dict[str, Any]) -> int:
     print(sentence)
   print(f'Results are in {top}: clients.csv has a row for each client.')
   return 0
+
+
+main = flags.Program(
+    'evaluate', __doc__, _run,
+    flags.own_flag('run', '', 'Folder of the run.'),
+    flags.own_flag('data_dir', '', 'File with the examples.'),
+    flags.own_flag(
+        'output_dir', '', 'Folder of the results; empty: `evaluation` in'
+        ' --run, `evaluation_2` for other data, and so on.'
+    ),
+    flags.own_flag(
+        'import_', '', 'Your own modules that the run was started with.'
+    ),
+    *exports.FLAGS,
+)

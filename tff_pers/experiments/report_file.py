@@ -1,11 +1,20 @@
-"""Writes the report page of runs."""
+"""Shows result folders as one HTML page.
+
+    python -m binaries.report --runs=DIR[,DIR...] [--output=FILE]
+
+Writes one HTML page about the runs in and under the folders, finished or
+running, that needs neither a network nor a server: results and costs of each
+variant, curves of test and validation data, the distribution over clients and
+which are hurt, mixing weights and routers, flags and versions, and problems of
+runs. Tables that choose, tune, compare_tuned or robustness wrote to the folders
+come first.
+"""
 
 import itertools
 import os
 from typing import Any, Sequence
 
 from tff_pers.core import files
-from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation.report import folder_data
 from tff_pers.evaluation.report import page
@@ -14,28 +23,12 @@ from tff_pers.experiments import flags
 NAME = 'report.html'
 
 
-def run(given: dict[str, Any]) -> int:
-  """Runs `binaries.report`, see `flags.Program`."""
+def _run(given: dict[str, Any]) -> int:
   folders = flags.paths(given['runs'])
   path = os.path.join(folders[0], NAME) if folders else NAME
   if given['output']:
     path = flags.resolve_path(given['output'])
   print(write(folders, path))
-  return 0
-
-
-def plot(given: dict[str, Any]) -> int:
-  """Runs `binaries.plot`, see `flags.Program`."""
-  folders = flags.paths(given['runs'])
-  found = find_runs(given['runs'])
-  output_dir = given['output_dir'] or folders[0]
-  # Plots of a single run stay in its folder if there are several.
-  made = plots.plot_run(found[0], output_dir) if len(found) == 1 else [
-      *plots.plot_runs(list(map(results.read_run, found)), output_dir),
-      *(path for folder in found for path in plots.plot_run(folder)),
-  ]
-  for path in made:
-    print(f'{path}.png')
   return 0
 
 
@@ -83,3 +76,15 @@ def write(folders: Sequence[str], path: str) -> str:
         f' {error.strerror}.'
     ) from error
   return path
+
+
+main = flags.Program(
+    'report', __doc__, _run,
+    flags.own_flag(
+        'runs', '', 'Folders of runs or comparisons, with commas between them.'
+    ),
+    flags.own_flag(
+        'output', '',
+        f'File of the page; empty: {NAME} in the first folder.',
+    ),
+)

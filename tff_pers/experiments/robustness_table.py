@@ -1,4 +1,22 @@
-"""Fills a table of robust rules against attacks cell by cell."""
+"""Tabulates robust rules against attacks, with a heat map.
+
+    python -m binaries.robustness --algo=A --rules=R,S --attacks=T,U
+        --num_byzantine=N --seeds=0,1 [--flag=value ...]
+
+Trains a method with every rule in place of its mean, under every attack, with
+every seed; all clients take part in every round. On overpersonalized and
+overpersonalized_control the N Byzantine clients are added; on other tasks they
+are N of the clients, drawn by the seed. After the last round, measures the
+distance to the optimum (if it is known) or the accuracy over honest clients. A
+diverged cell shows its value: a large number, inf or nan. Writes
+robustness.csv, robustness.md and the heat map robustness to --output_dir. Rerun
+the same command to resume: existing cells are not run again, and rules, attacks
+and seeds may be added.
+
+Partially Personalized Federated Learning: Breaking the Curse of Data
+Heterogeneity
+    Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Algorithm 5).
+"""
 
 import itertools
 import os
@@ -46,8 +64,7 @@ _SETTINGS = {
 _FILE, _CONFIG = 'robustness.csv', 'robustness.json'
 
 
-def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.robustness`, see `flags.Program`; raises UsageError."""
+def _run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   if given.get('rounds') == auto_rounds.AUTO:
     raise flags.UsageError(
         '`--rounds` must be an integer here, because all cells of the table'
@@ -213,3 +230,29 @@ def _train(experiment, process) -> float:
         return float(np.mean(trainer.honest_distances()))
       data = program.Data(task.train, task.test).pick(task.evaluated)
       return float(np.mean(trainer.evaluate(data)['accuracy']))
+
+
+main = flags.Program(
+    'robustness', __doc__, _run,
+    flags.own_flag('algo', 'ffgg', 'The method.'),
+    flags.own_flag('task', 'overpersonalized', 'Task, see above.'),
+    flags.own_flag(
+        'rules', RULES,
+        'Rules: mean, or one of --<algo>_aggregator, also inside'
+        ' bucketing(NAME) or nnm(NAME).',
+    ),
+    lambda: flags.own_flag(
+        'attacks', 'none,sign_flip,ipm,alie,noise,mimic',
+        f'Attacks: {", ".join(attacks_lib.names())}; brackets set options.',
+    ),
+    flags.own_flag(
+        'num_byzantine', 5, 'Number of Byzantine clients.', minimum=1
+    ),
+    flags.own_flag('seeds', '0', 'Seeds, such as 0,1,2.'),
+    without=(
+        'seed', 'attack', 'holdout_clients', 'resume', 'clients_per_round',
+        'validation_fraction', 'on_non_finite', 'finetune_steps',
+        'finetune_learning_rate', 'patience', 'max_rounds',
+    ),
+    resumes=True,
+)

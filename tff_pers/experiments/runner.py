@@ -59,8 +59,7 @@ class Diverged(flags.Failure):
   """Training produced NaN or infinity."""
 
 
-def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.train`, see `flags.Program`."""
+def _run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   fork = flags.resolve_path(given['fork']) if given.get('fork') else ''
   algo = experiment_lib.folder_name(given.get('algo', DEFAULT_ALGO))
   task, seed = (given.get(n, flags.DEFAULTS[n]) for n in ('task', 'seed'))
@@ -649,3 +648,27 @@ def _last_checkpoint(folder: str) -> str:
       f'The last good checkpoint is {path}, round {position.round}. Tip:'
       ' rerun the same command to resume from there.'
   )
+
+
+_HELP = """Trains one method on one task with one seed.
+
+    python -m binaries.train --algo=NAME --task=NAME [--flag=value ...]
+
+Trains one method on one task with one seed. Writes config.json, metrics.csv,
+clients.csv, checkpoint.sqlite, TensorBoard events and plots to --output_dir.
+Rerun the same command to resume after an interruption.
+"""
+
+main = flags.Program(
+    'train', _HELP, _run,
+    flags.own_flag(
+        'algo', DEFAULT_ALGO,
+        'Method, see above; brackets set its options: perm[lambda=0.1].',
+    ),
+    flags.own_flag(
+        'fork', '',
+        'Folder of a run: starts a new run from its last checkpoint, with its'
+        ' flags unless others are given, such as another learning rate.',
+    ),
+    *exports.FLAGS, without=(), fills=(), resumes=True,
+)

@@ -44,6 +44,26 @@ def read(folder: str, table: Mapping[str, flags.Flag]) -> dict[str, Any]:
   return config
 
 
+def read_trained(
+    flag: str, folder: str, table: Mapping[str, flags.Flag]
+) -> dict[str, Any]:
+  """Returns `config.json` of a run that must have a checkpoint; see `read`.
+
+  Raises:
+    flags.UsageError: If there is no run or no checkpoint; names the flag.
+  """
+  if not os.path.exists(os.path.join(folder, results.CONFIG)):
+    raise flags.UsageError(
+        f'`--{flag}` must name the folder of a run, found none in {folder}.'
+    )
+  saved = read(folder, table)
+  if position(folder) is None:
+    raise flags.UsageError(
+        f'`--{flag}` must name a run with a checkpoint, found none in {folder}.'
+    )
+  return saved
+
+
 def position(folder: str) -> Optional[position_lib.Position]:
   """Returns the position of a run's checkpoint, or None without one.
 

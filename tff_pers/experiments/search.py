@@ -1,4 +1,22 @@
-"""Searches hyperparameters of methods with equal effort for each."""
+"""Tunes the hyperparameters of methods with equal effort for each.
+
+    python -m binaries.tune --algos=A,B,... --trials=20 --seeds=0,1,2
+        [--budget=20m] [--flag=value ...]
+
+Searches the hyperparameters of every variant with Optuna, in the ranges that
+its method declares; hyperparameters set by flags or brackets are not searched.
+The first trial uses the method's defaults on the task. A trial that is behind
+most others after as many rounds is pruned. The trial with the best mean
+validation accuracy over clients (loss in regression) wins; test data are not
+used. Its values are then trained with all seeds. Every variant has the same
+number of trials, or with --budget the same time: the budget is the time of all
+searches, --jobs of them in parallel, and excludes the runs with all seeds. To
+resume after a kill, rerun the command, also with more --trials; no trial is
+lost or repeated, and several processes may share the work. The column near_end
+lists chosen values within a tenth of an end of their range. Writes trials.csv,
+best.json, runs.csv, summary.csv, summary.md and plots; the studies and all runs
+are in OUTPUT_DIR/<variant>.
+"""
 
 import itertools
 import math
@@ -11,6 +29,7 @@ from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
 from tff_pers.experiments import budgets
 from tff_pers.experiments import flags
+from tff_pers.experiments import kept_runs
 from tff_pers.experiments import outputs
 from tff_pers.experiments import resume_flags
 from tff_pers.experiments import sweep as sweep_lib
@@ -23,8 +42,7 @@ _CONFIG = 'tune.json'
 _CHOICE_COLUMNS = ('trial', 'validation', 'chosen', 'near_end')
 
 
-def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.tune`, see `flags.Program`."""
+def _run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   trials, seconds = _effort(given)
   if trials:
     given['trials'] = trials
@@ -124,3 +142,26 @@ def _write(
   text = sweep_lib.write(top, runs, columns, rows)
   print(f'\n{text}\n{outputs.where(top)}')
   return int(None in runs.values())
+
+
+main = flags.Program(
+    'tune', __doc__, _run,
+    flags.own_flag(
+        'algos', 'fedavg,fedavg_finetuned,local_only', 'Variants to tune.'
+    ),
+    flags.own_flag(
+        'trials', TRIALS, 'Trials per variant; not with --budget.',
+        minimum=1,
+    ),
+    flags.own_flag(
+        'budget', '', 'Total time of all searches, such as 90s, 20m or 1.5h, in'
+        ' equal parts per variant; empty: use --trials.'
+    ),
+    flags.own_flag(
+        'seeds', '0,1,2',
+        'Seeds of the final runs, such as 0,1,2; trials use the first.',
+    ),
+    sweep_lib.jobs_flag(0), kept_runs.FLAG, sweep_lib.VALIDATION_FLAG,
+    without=('seed',),
+    fills=('algos', 'seeds', 'jobs', 'validation_fraction'), resumes=True,
+)

@@ -1,4 +1,14 @@
-"""Runs a method with different splits of its model."""
+"""Sweeps the split of a partially private model.
+
+    python -m binaries.sweep_splits --algo=A --splits=S,T,... --seeds=0,1,2
+        [--flag=value ...]
+
+Trains a method that splits the model with each split, and the two extremes:
+fedavg_finetuned (nothing is private) and local_only (everything is). Runs are
+in OUTPUT_DIR/<variant>/seed<seed>, as in compare: finished runs are not
+repeated, interrupted runs are resumed. Writes splits.csv, splits.md and the
+figure splits: accuracy against the share of private parameters.
+"""
 
 import itertools
 import os
@@ -20,8 +30,7 @@ from tff_pers.models import split_hyperparameters
 ENDS = {'fedavg_finetuned': 0.0, 'local_only': 1.0}
 
 
-def run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
-  """Runs `binaries.sweep_splits`, see `flags.Program`."""
+def _run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   splits = _variants(given.pop('algo'), given.pop('splits'))
   seeds = sweep_lib.parse_seeds(given.pop('seeds'))
   sweep = sweep_lib.of_flags(
@@ -74,3 +83,18 @@ def _write(top: str, rows) -> None:
   files.write_text(os.path.join(top, 'splits.md'), text + '\n')
   split_plots.plot(rows, top)
   print(f'{text}\n{outputs.where(top)}')
+
+
+main = flags.Program(
+    'sweep_splits', __doc__, _run,
+    flags.own_flag(
+        'algo', 'local_ffgg',
+        'The method, possibly with options, such as fedper[local_steps=5].',
+    ),
+    flags.own_flag(
+        'splits', 'bias,adapter,output_layer,input_layer',
+        'Splits to try: what is private.',
+    ),
+    flags.own_flag('seeds', '0', 'Seeds of the runs, such as 0,1,2.'),
+    without=('seed',), resumes=True,
+)

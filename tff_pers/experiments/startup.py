@@ -1,10 +1,10 @@
 """Prepares a program before it imports TensorFlow."""
 
 import gc
+import importlib
 import os
-import runpy
 import sys
-from typing import Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from tff_pers.config import entry_points
 from tff_pers.experiments import import_stubs
@@ -17,23 +17,25 @@ _LIBRARIES = (
 _OURS = ('baselines', 'binaries', 'tff_pers')
 
 
-def begin(name: str, file: str) -> None:
-  """Silences TensorFlow; answers `--help` without it, and exits.
+def program(name: str, module: str) -> Any:
+  """Returns `main` of a module: the whole script of a program.
 
-  Called at the top of a program, before its other imports, with its `__name__`
-  and `__file__`.
+  Called with the script's `__name__`. As `__main__`, runs the program instead,
+  and answers `--help` without TensorFlow.
   """
+  load = lambda: importlib.import_module(module).main
   # TensorFlow reads this when it is imported.
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
   if name != '__main__':
-    return
+    return load()
   if wants_help(sys.argv):
-    code = _answer(file)
+    code = _answer(load)
     if code is not None:
       sys.exit(code)
   # What imports make is no garbage; until they are done (`flags.run`), looking
   # for some would take a second.
   gc.disable()
+  sys.exit(load()(sys.argv))
 
 
 def wants_help(argv: Sequence[str]) -> bool:
@@ -63,14 +65,14 @@ def _plugins(argv: Sequence[str]) -> list[str]:
   return [value.strip().partition('.')[0] for value in values]
 
 
-def _answer(file: str) -> Optional[int]:
-  """Prints the help of a program; returns its exit code.
+def _answer(load: Callable[[], Any]) -> Optional[int]:
+  """Prints the help of a program that is loaded; returns its exit code.
 
   Returns None if a module (such as a user's method) cannot be imported with
   stubs; then nothing was printed, and TensorFlow is needed.
   """
   with import_stubs.in_place_of(_LIBRARIES, (*_OURS, *_plugins(sys.argv))):
     try:
-      return runpy.run_path(file, run_name='help')['main'](sys.argv)
+      return load()(sys.argv)
     except Exception:  # pylint: disable=broad-except
       return None

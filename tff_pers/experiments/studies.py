@@ -6,6 +6,7 @@ is killed, its trial loses the lock; the next process that asks for a trial gets
 this one, with the same values.
 """
 
+import contextlib
 import json
 import os
 from typing import Any, Mapping, Optional
@@ -20,7 +21,6 @@ from tff_pers.core import locks
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import summary
 from tff_pers.evaluation import trials as trials_lib
-from tff_pers.experiments import study_locks
 
 JOURNAL = 'study.journal'
 # Number of trials with values drawn from the whole space, before the sampler
@@ -242,7 +242,7 @@ def _storage(folder: str) -> optuna.storages.JournalStorage:
   # It would log the start and end of every trial.
   optuna.logging.set_verbosity(optuna.logging.WARNING)
   path = os.path.join(folder, JOURNAL)
-  lock = study_locks.JournalLock(path)
+  lock = JournalLock(path)
   lock.acquire()
   try:
     _check_journal(path)
@@ -300,3 +300,37 @@ def _mixed(seed: int, number: int, name: str) -> int:
   """Returns a 32-bit seed for a sampler."""
   entropy = [seed, number, zlib.crc32(name.encode())]
   return int(np.random.SeedSequence(entropy).generate_state(1)[0])
+
+
+class JournalLock:
+  """A lock for Optuna's journal, held on the journal file itself.
+
+  A process killed while writing leaves half a line, after which entries that
+  others append would be unreadable; the next to lock the file removes it.
+  """
+
+  def __init__(self, path: str):
+    self._path, self._held = path, contextlib.ExitStack()
+
+  def acquire(self) -> bool:
+    """Waits for the lock."""
+    with open(self._path, 'ab'):
+      pass  # Makes the file if there is none.
+    self._held.enter_context(locks.held(self._path))
+    _cut_half_line(self._path)
+    return True
+
+  def release(self) -> None:
+    """Releases the lock."""
+    self._held.close()
+
+
+def _cut_half_line(path: str) -> None:
+  """Removes everything after the last newline."""
+  with open(path, 'r+b') as file:
+    # Lines are much shorter than this.
+    start = max(0, os.path.getsize(path) - 2 ** 20)
+    file.seek(start)
+    tail = file.read()
+    if not tail.endswith(b'\n'):
+      file.truncate(start + tail.rfind(b'\n') + 1)

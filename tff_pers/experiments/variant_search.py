@@ -11,15 +11,17 @@ from tff_pers.core import locks
 from tff_pers.evaluation import grids
 from tff_pers.evaluation import results
 from tff_pers.evaluation import trials as trials_lib
+from tff_pers.evaluation import tuning
 from tff_pers.evaluation.report import folder_data
 from tff_pers.experiments import budgets
 from tff_pers.experiments import experiment as experiment_lib
+from tff_pers.experiments import flags
 from tff_pers.experiments import quiet
 from tff_pers.experiments import resume_flags
 from tff_pers.experiments import runner
+from tff_pers.experiments import saved_runs
 from tff_pers.experiments import studies
 from tff_pers.experiments import sweep as sweep_lib
-from tff_pers.experiments import trial_runs
 
 # Flags that may differ when a search is resumed.
 FREE = ('jobs', 'output_dir', 'trials_dir')
@@ -27,6 +29,10 @@ FREE = ('jobs', 'output_dir', 'trials_dir')
 _POLL_SECONDS = 0.5
 # Less time than this is not worth starting a trial.
 _LEAST_SHARE = 0.25
+
+
+class _Ended(flags.Failure):
+  """A trial ends before its last round; the message is its state."""
 
 
 class VariantSearch:
@@ -111,10 +117,8 @@ class VariantSearch:
     """Runs one trial and prints its line."""
     others = _spent(self.study.trials()) - claim.seconds
     try:
-      reason = trial_runs.run(
-          self._sweep, self._variant, self._seeds[0], claim,
-          within=self._within(claim.number), metric=self.metric,
-          seconds=seconds - others, pauses=pauses,
+      reason = self._train_trial(
+          claim, _Watch(claim, self.metric, seconds - others, pauses)
       )
     except BaseException:
       claim.release()
@@ -126,6 +130,41 @@ class VariantSearch:
     of = f'/{limit}' if limit else ''
     left = _to_go(trials, limit, seconds)
     print(f'[{self._variant} {claim.number}{of}] {line}{left}', flush=True)
+
+  def _train_trial(self, claim: studies.Claim, watch: '_Watch') -> str:
+    """Runs or resumes a trial, and ends it; returns why it was refused, or ''.
+
+    Raises:
+      flags.Failure: If something other than the trial's values stops the run;
+        the trial can be resumed.
+    """
+    name = grids.with_options(self._variant, claim.options)
+    seed, within = self._seeds[0], self._within(claim.number)
+    try:
+      experiment, folder = self._sweep.prepare(name, seed, within=within)
+      watch.rounds = experiment.task.rounds
+      if not runner.is_finished(folder):
+        position = saved_runs.position(folder)
+        for row in saved_runs.rows(folder, position.round if position else 0):
+          watch(row)
+      with quiet.silence():
+        done = self._sweep.execute(
+            name, seed, within=within, draw=None, is_enough=watch
+        )
+      if not watch.has_seen_rows:  # A kept run was copied.
+        for row in saved_runs.rows(folder, experiment.task.rounds):
+          watch(row)
+    except _Ended as ended:
+      watch.end(str(ended))
+    except runner.Diverged:
+      watch.end('diverged')
+    except flags.UsageError as error:
+      watch.end('refused')
+      return str(error)
+    else:
+      watch.see({column: done.metrics[column][-1] for column in done.metrics})
+      watch.end('complete' if math.isfinite(watch.value) else 'diverged')
+    return ''
 
   def ranked(self) -> list[trials_lib.Trial]:
     """Returns the eligible trials, best on validation data first."""
@@ -221,3 +260,71 @@ def _to_go(
   else:
     left = seconds - _spent(trials)
   return f', {budgets.as_text(left)} to go' if 0 < left < math.inf else ''
+
+
+class _Watch:
+  """Watches the evaluated rounds of a trial.
+
+  Attributes:
+    rounds: Rounds of the whole run.
+    value: Validation metric after the last evaluated round.
+  """
+
+  def __init__(
+      self, claim: studies.Claim, metric: str, limit: float, pauses: bool
+  ):
+    """Begins to watch.
+
+    Args:
+      claim: The trial.
+      metric: Metric of validation data.
+      limit: Seconds, including those of killed processes, after which the run
+        ends at the next evaluated round.
+      pauses: Whether a run that ends for lack of time may be resumed later.
+    """
+    self._pauses = pauses
+    self._claim, self._metric, self._limit = claim, metric, limit
+    self._spent, self._started = claim.seconds, time.monotonic()
+    self._round, self._trained, self.value = 0, 0.0, math.nan
+    self.rounds = math.inf
+
+  @property
+  def has_seen_rows(self) -> bool:
+    """Whether a round has been evaluated."""
+    return self._round > 0
+
+  def __call__(self, row: Mapping[str, Any]) -> bool:
+    """Records a row of metrics; raises to end the run, else returns False."""
+    self.see(row)
+    if not math.isfinite(self.value):
+      raise _Ended('diverged')
+    self._claim.report(self._round, self.value, self._seconds())
+    if self._round >= self.rounds:
+      return False  # The run ends anyway.
+    if self._claim.should_be_pruned():
+      raise _Ended('pruned')
+    if self._seconds() >= self._limit:
+      raise _Ended('stopped')
+    return False
+
+  def see(self, row: Mapping[str, Any]) -> None:
+    """Copies the values of a row."""
+    self._round = int(row['round'])
+    self._trained = float(row['seconds'])
+    self.value = tuning.score(row, self._metric)
+
+  def end(self, state: str) -> None:
+    """Ends or pauses the trial."""
+    if state == 'stopped' and self._pauses:
+      self._claim.pause(self._seconds())
+      return
+    lost = state in ('diverged', 'refused')
+    self._claim.end(
+        state, self._round, math.nan if lost else self.value, self._seconds()
+    )
+
+  def _seconds(self) -> float:
+    # A kept run counts as if it had been trained: efforts stay equal.
+    return max(
+        self._spent + time.monotonic() - self._started, self._trained
+    )

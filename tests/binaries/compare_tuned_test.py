@@ -168,9 +168,9 @@ def _asked(monkeypatch):
   the more steps the worse, and the more models the better.
   """
   asked = []
-  def run(self, variant, seed, draw=None, title=''):
+  def run(self, variant, seed, draw=None, place=None):
     del self, draw
-    print(title)
+    print(place.headline(variant, seed))
     asked.append((variant, seed))
     algo, options = brackets.parse(variant)
     number = lambda name: float(options.get(name, 1))

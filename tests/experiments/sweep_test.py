@@ -29,10 +29,25 @@ def test_a_diverged_point_is_none_and_a_finished_one_is_not_run_again(
   assert float(rows[0]['accuracy_mean']) == (
       runs[_GOOD, 3].final_clients['accuracy'].mean()
   )
-  capsys.readouterr()
-  again = sweep.run(points[:1], folder, **_SMALL)
+  assert f'[1/2] {_GOOD}, seed 3\n' in capsys.readouterr().out
+  again = sweep.run([points[0], (_GOOD, 4)], folder, **_SMALL)
   np.testing.assert_equal(again[points[0]].metrics, runs[points[0]].metrics)
-  assert 'round 1/2' not in capsys.readouterr().out
+  # What is finished is neither run nor announced.
+  out = capsys.readouterr().out
+  assert out.count('round 1/2') == 1 and out.count('[1/1] ') == out.count('/1]')
+  assert f'[1/1] {_GOOD}, seed 4\n' in out
+
+
+@pytest.mark.parametrize('number, jobs, left', [
+    # Two runs in 30 seconds: four others take a minute.
+    (3, 1, ', about 1:00 to go'), (4, 2, ', about 1:00 to go'), (1, 1, ''),
+    (2, 2, ''),
+])
+def test_a_run_says_where_it_stands(number, jobs, left, monkeypatch):
+  monkeypatch.setattr(sweep.budgets, 'now', lambda: 130.0)
+  place = sweep.Place(number, 6, 100.0, jobs)
+  assert place.headline('perm', 2) == f'\n[{number}/6] perm, seed 2{left}'
+  assert place._replace(since=None).headline('a', 0) == f'\n[{number}/6] a, seed 0'
 
 
 @pytest.mark.parametrize('points, values, sentence', [

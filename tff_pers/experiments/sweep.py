@@ -15,7 +15,9 @@ import itertools
 import os
 import re
 import sys
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
+from typing import (
+    Any, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence,
+)
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
+from tff_pers.experiments import budgets
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import folders
@@ -44,6 +47,31 @@ VALIDATION_FLAG = flags.own_flag(
     'Share of each client\'s training examples that is held out as validation'
     ' data, by which values are chosen.', above=0.0, below=1.0,
 )
+
+
+class Place(NamedTuple):
+  """Where a run stands among those of a program.
+
+  Attributes:
+    number: Its number, from 1.
+    of: How many runs there are.
+    since: `budgets.now()` when the first of them began; None: the time to go
+      cannot be told.
+    jobs: How many of them run at the same time.
+  """
+
+  number: int
+  of: int
+  since: Optional[float] = None
+  jobs: int = 1
+
+  def headline(self, variant: str, seed: int) -> str:
+    """Returns the line before those of the run."""
+    left, done = '', self.number - self.jobs
+    if self.since is not None and done > 0:
+      seconds = (budgets.now() - self.since) / done * (self.of - done)
+      left = f', about {budgets.as_text(seconds)} to go'
+    return f'\n[{self.number}/{self.of}] {variant}, seed {seed}{left}'
 
 
 class Sweep:
@@ -151,23 +179,30 @@ class Sweep:
     points = list(points)
     first = points[0][1]
     number = worker_pool.number(processes, len(points))
+    # Finished runs take no time, and are not announced.
+    *before, of = itertools.accumulate(
+        [not runner.is_finished(self._seed_folder(*point)) for point in points],
+        initial=0,
+    )
+    since, ends = budgets.now(), [*before[1:], of]
     with worker_pool.WorkerPool(number) as pool:
       return dict(zip(points, pool.map(self.run, [
-          (variant, seed, draw if seed == first else None)
-          for variant, seed in points
+          (variant, seed, draw if seed == first else None,
+           Place(end, of, since, number) if end > begin else None)
+          for (variant, seed), begin, end in zip(points, before, ends)
       ])))
 
   def run(
       self, variant: str, seed: int,
-      draw: Optional[Callable[[str], Any]] = None, title: str = '',
+      draw: Optional[Callable[[str], Any]] = None,
+      place: Optional[Place] = None,
   ) -> Optional[results.Run]:
     """Runs one point unless it is finished; returns None if it diverged.
 
-    The title is a line that is printed first. `draw` is that of
-    `runner.execute`.
+    The place is printed first. `draw` is that of `runner.execute`.
     """
-    if title:
-      print(title, flush=True)
+    if place:
+      print(place.headline(variant, seed), flush=True)
     try:
       return self.execute(variant, seed, draw=draw)
     except runner.Diverged as error:
@@ -199,13 +234,16 @@ class Sweep:
     Raises:
       flags.UsageError: If it cannot be run, or the folder holds another run.
     """
-    within = within or experiment_lib.folder_name(variant)
-    folder = os.path.join(self.folder, within, f'seed{seed}')
+    folder = self._seed_folder(variant, seed, within)
     experiment = runner.prepare(
         self.flags_of(variant, seed), self._table, folder, resume=True,
         same_flags=True, brackets_win=True,
     )
     return experiment, folder
+
+  def _seed_folder(self, variant: str, seed: int, within: str = '') -> str:
+    within = within or experiment_lib.folder_name(variant)
+    return os.path.join(self.folder, within, f'seed{seed}')
 
   def asked(self, variant: str) -> list[str]:
     """Returns the hyperparameters that flags or brackets set, by flag name."""

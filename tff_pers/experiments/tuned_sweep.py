@@ -98,8 +98,7 @@ class _Steps:
     new = [p for p in dict.fromkeys(points) if p not in self._runs]
     # No plots, because most runs are trials that nobody looks at.
     self._runs.update(zip(new, self._pool.map(self._sweep.run, [
-        (variant, seed, None,
-         f'\n[{number}/{self._number}] {variant}, seed {seed}')
+        (variant, seed, None, sweep_lib.Place(number, self._number))
         for number, (variant, seed) in enumerate(new, len(self._runs) + 1)
     ])))
     return self._runs

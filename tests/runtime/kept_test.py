@@ -1,4 +1,4 @@
-"""Computations kept on disk: the same bits, without loading or tracing."""
+"""Computations kept on disk: bit-identical results, nothing traced again."""
 
 import collections
 import dataclasses

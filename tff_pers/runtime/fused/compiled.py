@@ -83,13 +83,7 @@ class Compiled:
     self._proto = tff.framework.serialize_computation(computation)
     self._compiler = compiler
     self._kept = kept_lib.Kept(compiler.folder, self._proto, compiler.devices)
-    self._known = self._kept.program()
-    if self._known is None:
-      self._known = kept_lib.Program(
-          self._program.passes, len(self._program.stages),
-          fingerprint.of_line(self._program.line).hex(),
-      )
-      self._kept.put_program(self._known)
+    self._known = self._kept.program() or self._describe()
     self._traces: collections.OrderedDict[Any, Any] = collections.OrderedDict()
     # The choices that the traces follow, and traces of earlier choices.
     self._choices = compiler.choices
@@ -101,6 +95,15 @@ class Compiled:
     # TFF's computation would never be freed if it were referenced here.
     computation = tff.framework.deserialize_computation(self._proto)
     return stages.Program(line_lib.from_computation(computation))
+
+  def _describe(self) -> kept_lib.Program:
+    """Returns what later processes need to know, and keeps it for them."""
+    known = kept_lib.Program(
+        self._program.passes, len(self._program.stages),
+        fingerprint.of_line(self._program.line).hex(),
+    )
+    self._kept.put_program(known)
+    return known
 
   def __call__(self, argument: Any) -> Any:
     """Returns the result as Python values."""

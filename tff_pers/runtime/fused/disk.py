@@ -1,8 +1,8 @@
 """A folder of entries that later processes read, such as compiled graphs.
 
 An entry is a description in JSON and bytes; reading one executes nothing. Only
-the user may have access to the folder, because whoever writes an entry decides
-what is computed. Whatever is wrong with the folder or an entry costs one line
+the user may have access to the folder, because an entry decides what is
+computed. Whatever is wrong with the folder or an entry costs one line
 in the log, and the entry is made again.
 """
 
@@ -64,15 +64,9 @@ class Folder:
       return None
     path = os.path.join(self._path, key)
     try:
-      with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), 'rb') as file:
-        if not _is_own(os.fstat(file.fileno()), 0o022):
-          raise ValueError('it must be of this user')
-        head, _, rest = file.read().partition(b'\n')
-      if head != _checksum(key, rest):
-        raise ValueError('its checksum differs')
+      entry = _read(path, key)
       os.utime(path)
-      description, _, content = rest.partition(b'\n')
-      return Entry(json.loads(description), content)
+      return entry
     except FileNotFoundError:
       return None
     except (OSError, ValueError) as error:
@@ -139,6 +133,23 @@ def path_of_programs() -> Optional[str]:
 def _is_own(status: os.stat_result, forbidden: int) -> bool:
   """Whether a file is this user's, and its mode has no forbidden bits."""
   return status.st_uid == os.geteuid() and not status.st_mode & forbidden
+
+
+def _read(path: str, key: str) -> Entry:
+  """Returns the entry in a file.
+
+  Raises:
+    OSError: If the file cannot be read.
+    ValueError: If it is not what this user has written under this key.
+  """
+  with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), 'rb') as file:
+    if not _is_own(os.fstat(file.fileno()), 0o022):
+      raise ValueError('it must be of this user')
+    head, _, rest = file.read().partition(b'\n')
+  if head != _checksum(key, rest):
+    raise ValueError('its checksum differs')
+  description, _, content = rest.partition(b'\n')
+  return Entry(json.loads(description), content)
 
 
 def _checksum(key: str, rest: bytes) -> bytes:

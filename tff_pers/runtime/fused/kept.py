@@ -135,7 +135,9 @@ class Kept:
     return _Watched(function)
 
   def _get(self, *parts) -> Optional[disk.Entry]:
-    return self._folder and self._folder.get(self._key(parts))
+    if self._folder is None:
+      return None
+    return self._folder.get(self._key(parts))
 
   def _put(self, entry, *parts) -> None:
     if self._folder is not None:

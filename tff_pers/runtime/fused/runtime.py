@@ -89,7 +89,8 @@ def use(
     current.executor.record_in(kept)
     return context.Installed(current)
   return context.Installed(kind(Executor(
-      found, strategy, kept, options, folder and disk.Folder(folder)
+      found, strategy, kept, options,
+      None if folder is None else disk.Folder(folder),
   )))
 
 

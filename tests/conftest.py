@@ -8,6 +8,8 @@ import sys
 os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '2')
 # No test downloads data, in programs that it starts neither: nobody is there.
 os.environ['https_proxy'] = 'http://127.0.0.1:9'
+# Neither reads or writes the user's compiled computations.
+os.environ['TFF_PERS_COMPILE_CACHE'] = 'off'
 
 import psutil  # pylint: disable=g-import-not-at-top
 import pytest  # pylint: disable=g-import-not-at-top

@@ -63,11 +63,14 @@ RUNTIME_FLOORS = (
     (RUNTIME + '.serving',),
     (
         RUNTIME + '.native', RUNTIME + '.remote', _FUSED + '.devices',
-        _FUSED + '.operations',
+        _FUSED + '.disk', _FUSED + '.operations',
     ),
     (_FUSED + '.values',),
     (_FUSED + '.graphs', _FUSED + '.schedule', _FUSED + '.side_by_side'),
-    (_FUSED + '.choices', _FUSED + '.intrinsics', _FUSED + '.singles'),
+    (
+        _FUSED + '.choices', _FUSED + '.intrinsics', _FUSED + '.kept',
+        _FUSED + '.singles',
+    ),
     (_FUSED + '.evaluation',),
     (_FUSED + '.client_loop',),
     (_FUSED + '.adding', _FUSED + '.merging'),

@@ -129,7 +129,9 @@ def _programs():
 
 PROGRAMS = _programs()
 # Flags that take effect before the body of a program.
-BEFORE_THE_BODY = ('config', 'quiet', 'import', 'output_dir')
+BEFORE_THE_BODY = (
+    'compile_cache', 'config', 'quiet', 'import', 'output_dir',
+)
 
 
 def _other_text(name, spec):
@@ -198,7 +200,9 @@ WITH = {
 }
 # Flags whose effect is on files or on what is printed.
 ELSEWHERE = {
-    **dict.fromkeys(('config', 'quiet', 'import'), 'Before the body.'),
+    **dict.fromkeys(
+        ('compile_cache', 'config', 'quiet', 'import'), 'Before the body.'
+    ),
     'resume': 'With a run in --output_dir: tests/binaries/train_test.py.',
     'fork': 'With a run: tests/binaries/after_training_test.py.',
     'standardize': 'Of own data: tests/binaries/own_data_test.py.',

@@ -38,7 +38,7 @@ from tff_pers import tff
 # Flags that may differ when a run is resumed, because they change no number.
 _FREE = (
     'output_dir', 'resume', 'fork', 'export', 'export_clients', 'config',
-    'import', 'quiet',
+    'import', 'quiet', 'compile_cache',
 )
 # Shared flags that brackets may set: `fedavg[client_weighting=uniform]`.
 _IN_BRACKETS = ('client_weighting', 'driver', 'eval_every', 'rounds')

@@ -35,6 +35,7 @@ from tff_pers.experiments import privacy
 from tff_pers.experiments import processes
 from tff_pers.experiments import saved_runs
 from tff_pers.runtime import errors
+from tff_pers.runtime.fused import disk
 from tff_pers.simulation import asynchrony_program
 from tff_pers.simulation import cohort
 from tff_pers.simulation import non_finite
@@ -306,6 +307,7 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
             choices=folder and os.path.join(folder, RUNTIME_CHOICES),
             device=flag('device') or None, strategy=flag('strategy'),
             tf32=flag('tf32'), deterministic=flag('deterministic'),
+            compile_cache=disk.path_of_programs(),
         )
       elif name == 'remote':
         runtime.use(

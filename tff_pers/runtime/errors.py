@@ -53,7 +53,9 @@ def cause_text(error: BaseException) -> str:
       r'^.*(<stack traces unavailable>|Node: [^\n]*)\n', '', text,
       flags=re.DOTALL,
   )
-  text = re.sub(r'\[\[.*?\]\]|\[Op:\S*\]', '', text)
+  text = re.sub(
+      r'\[\[.*?\]\]|\[Op:\S*\]|\{\{function_node \S*\}\}', '', text
+  )
   return ' '.join(text.split()) or type(error).__name__
 
 

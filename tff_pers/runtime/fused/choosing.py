@@ -32,7 +32,11 @@ _SOME_CLIENTS = 32
 
 
 class Chooser:
-  """Chooses the schedules of one computation."""
+  """Chooses the schedules of one computation.
+
+  Attributes:
+    has_narrowed: Whether a stage loops because another schedule has failed.
+  """
 
   def __init__(
       self,
@@ -54,6 +58,7 @@ class Chooser:
     self._strategy = strategy
     self._has_gpu = has_gpu
     self._make_trace = make_trace
+    self.has_narrowed = False
 
   def choose(
       self, argument_layout: Any, tensors: Sequence[tf.Tensor]
@@ -166,6 +171,7 @@ class Chooser:
     Raises:
       Exception: An error that also occurs in a loop.
     """
+    self.has_narrowed = True
     found = self._make_trace(argument_layout, self.loops())
     found.function(*tensors)
     for number, schedule in enumerate(schedules):

@@ -3,7 +3,7 @@
 import collections
 import functools
 import hashlib
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from absl import logging
 import tensorflow as tf
@@ -12,7 +12,9 @@ from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import choosing
 from tff_pers.runtime.fused import debugging
 from tff_pers.runtime.fused import devices as devices_lib
+from tff_pers.runtime.fused import disk
 from tff_pers.runtime.fused.graphs import fingerprint
+from tff_pers.runtime.fused import kept as kept_lib
 from tff_pers.runtime.fused import mapping
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused import stages
@@ -38,10 +40,15 @@ class Compiler:
       devices: Sequence[str],
       strategy: str,
       choices: choices_lib.Choices,
+      folder: Optional[disk.Folder] = None,
   ):
     self.devices = devices
     self.strategy = strategy
     self.choices = choices
+    # What a GPU or XLA compiles is not in the graphs that TensorFlow shows, and
+    # another process may measure other seconds.
+    keeps = not self.has_gpu and strategy in ('auto', 'loop', 'vectorized')
+    self.folder = folder if keeps else None
     self.result_tensors = results.ResultTensors(_CACHE_BYTES)
     self.converter = arguments.Converter(
         _CACHE_BYTES, devices[0], self.result_tensors
@@ -73,12 +80,30 @@ class Compiled:
 
   def __init__(self, computation: tff.Computation, compiler: Compiler):
     self._type = computation.type_signature
+    self._proto = tff.framework.serialize_computation(computation)
     self._compiler = compiler
-    self._program = stages.Program(line_lib.from_computation(computation))
+    self._kept = kept_lib.Kept(compiler.folder, self._proto, compiler.devices)
+    self._known = self._kept.program() or self._describe()
     self._traces: collections.OrderedDict[Any, Any] = collections.OrderedDict()
     # The choices that the traces follow, and traces of earlier choices.
     self._choices = compiler.choices
     self._earlier: dict[Any, Any] = {}
+
+  @functools.cached_property
+  def _program(self) -> stages.Program:
+    """The computation, which is not loaded if all it needs is kept."""
+    # TFF's computation would never be freed if it were referenced here.
+    computation = tff.framework.deserialize_computation(self._proto)
+    return stages.Program(line_lib.from_computation(computation))
+
+  def _describe(self) -> kept_lib.Program:
+    """Returns what later processes need to know, and keeps it for them."""
+    known = kept_lib.Program(
+        self._program.passes, len(self._program.stages),
+        fingerprint.of_line(self._program.line).hex(),
+    )
+    self._kept.put_program(known)
+    return known
 
   def __call__(self, argument: Any) -> Any:
     """Returns the result as Python values."""
@@ -102,7 +127,7 @@ class Compiled:
       argument = python_values.unpacked(argument, self._type.parameter)
       num_clients = arguments.cohort_size(argument, self._type.parameter)
       argument_layout, tensors = converter.ingest(
-          argument, self._type.parameter, self._program.passes
+          argument, self._type.parameter, self._known.passes
       )
     with tf.device('/CPU:0'):  # The bound of loops must be on the host.
       count = tf.constant(num_clients or 0)
@@ -133,8 +158,8 @@ class Compiled:
       schedules, function, result = self._traces[key]
       try:
         outputs = function(*tensors)
-        if is_new and has_clients:
-          self._record(argument_layout, schedules)
+        if is_new:
+          self._record(argument_layout, has_clients)
         return outputs, result
       except tf.errors.ResourceExhaustedError:
         self._compiler.converter.forget()
@@ -188,9 +213,20 @@ class Compiled:
     if recorded is not None and self._fits(recorded):
       return self._trace(argument_layout, has_clients, recorded)
     if not has_clients:
-      loops = schedule_lib.loops(len(self._program.stages))
+      loops = schedule_lib.loops(self._known.num_stages)
       return self._trace(argument_layout, False, loops)
-    return self._chooser().choose(argument_layout, tensors)
+    situation = (
+        self._compiler.strategy, argument_layout, int(tensors[0]),
+        [tensor.shape for tensor in tensors[1:]],
+    )
+    chosen = self._kept.schedules(*situation)
+    if chosen is not None:
+      return self._trace(argument_layout, True, chosen)
+    chooser = self._chooser()
+    trace = chooser.choose(argument_layout, tensors)
+    if not chooser.has_narrowed:  # Then data may have decided, too.
+      self._kept.put_schedules(trace.schedules, *situation)
+    return trace
 
   def _chooser(self) -> choosing.Chooser:
     return choosing.Chooser(
@@ -198,15 +234,17 @@ class Compiled:
         lambda *wanted: self._trace(wanted[0], True, wanted[1]),
     )
 
-  def _record(self, argument_layout, schedules):
-    """Stores a choice, unless the call failed: that must leave nothing."""
-    if self._compiler.strategy in choosing.CHOOSE:
-      self._compiler.choices.put(self._key(argument_layout), schedules)
+  def _record(self, argument_layout, has_clients):
+    """Stores what was made, unless the call failed: that leaves nothing."""
+    trace = self._traces[argument_layout, has_clients]
+    self._kept.put_trace(trace, argument_layout, has_clients)
+    if has_clients and self._compiler.strategy in choosing.CHOOSE:
+      self._compiler.choices.put(self._key(argument_layout), trace.schedules)
 
   def _fits(self, schedules) -> bool:
     """Whether the schedules follow the requested strategy."""
     strategy = self._compiler.strategy
-    return len(schedules) == len(self._program.stages) and (
+    return len(schedules) == self._known.num_stages and (
         strategy in choosing.CHOOSE
         or all(s.strategy == strategy for s in schedules)
     )
@@ -222,6 +260,9 @@ class Compiled:
     )
     if earlier is not None:
       return earlier
+    kept = self._kept.trace(schedules, argument_layout, has_clients)
+    if kept is not None:
+      return kept
     traced = []
     devices = self._compiler.devices
 
@@ -242,17 +283,16 @@ class Compiled:
       function = tf.function(run, autograph=False).get_concrete_function(
           tf.TensorSpec([], tf.int32), *specs
       )
-    return schedule_lib.Trace(schedules, function, results.skeleton(traced[-1]))
+    return schedule_lib.Trace(
+        schedules, self._kept.watched(function), results.skeleton(traced[-1])
+    )
 
   def _key(self, argument_layout) -> str:
     """Returns a name of the computation, the same in other processes."""
     kinds = [type(leaf).__name__ for leaf in layout.leaves(argument_layout)]
     text = ' '.join([*self._compiler.devices, *kinds]).encode()
-    return hashlib.sha256(text + self._fingerprint).hexdigest()[:16]
-
-  @functools.cached_property
-  def _fingerprint(self) -> bytes:
-    return fingerprint.of_line(self._program.line)
+    known = bytes.fromhex(self._known.fingerprint)
+    return hashlib.sha256(text + known).hexdigest()[:16]
 
 
 def _is_lack_of_memory(error) -> bool:

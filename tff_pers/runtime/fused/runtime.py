@@ -23,6 +23,7 @@ from tff_pers.runtime.fused import choices as choices_lib
 from tff_pers.runtime.fused import choosing
 from tff_pers.runtime.fused import compiled
 from tff_pers.runtime.fused import devices
+from tff_pers.runtime.fused import disk
 from tff_pers.runtime.fused.graphs import number_variables
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused.values import sequences
@@ -41,6 +42,7 @@ def use(
     deterministic: bool = False,
     asynchronous: bool = False,
     again: bool = False,
+    compile_cache: Union[str, os.PathLike, None] = None,
 ) -> context.Installed:
   """Installs the fused runtime as TFF's default context.
 
@@ -60,6 +62,8 @@ def use(
     again: Whether to reuse a fused runtime that is TFF's context already, if it
       has the same options: compiled code stays, data of cohorts do not. Choices
       are made again as in a new runtime; only what differs is recompiled.
+    compile_cache: Folder that keeps compiled computations for later processes,
+      see `kept`; it must be of this user alone. None keeps none.
 
   Returns:
     The installed runtime, a context manager.
@@ -75,7 +79,8 @@ def use(
   found = devices.find(device)
   devices.prepare(found, tf32=tf32, deterministic=deterministic)
   kind: Any = AsyncFusedContext if asynchronous else FusedContext
-  options = (found, strategy, tf32, deterministic)
+  folder = None if compile_cache is None else os.fspath(compile_cache)
+  options = (found, strategy, tf32, deterministic, folder)
   kept = choices_lib.Choices(choices)
   current: Any = tff.framework.get_context_stack().current
   if again and isinstance(current, kind) and (
@@ -83,7 +88,10 @@ def use(
   ):
     current.executor.record_in(kept)
     return context.Installed(current)
-  return context.Installed(kind(Executor(found, strategy, kept, options)))
+  return context.Installed(kind(Executor(
+      found, strategy, kept, options,
+      None if folder is None else disk.Folder(folder),
+  )))
 
 
 class Executor:
@@ -100,13 +108,16 @@ class Executor:
       strategy: str,
       choices: choices_lib.Choices,
       options: Any = None,
+      folder: Optional[disk.Folder] = None,
   ):
     self.options = options
     # A GPU would copy each number from the host where it is read.
     self.reads_numbers = strategy != 'debug' and not devices.has_gpu(
         device_names
     )
-    self._compiler = compiled.Compiler(device_names, strategy, choices)
+    self._compiler = compiled.Compiler(
+        device_names, strategy, choices, folder
+    )
     # By id: TFF considers computations with other containers equal, and
     # serializes them to compare.
     self._compiled: dict[Any, Callable[[Any], Any]] = {}

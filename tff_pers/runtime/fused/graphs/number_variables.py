@@ -8,7 +8,7 @@ Unlike an argument, a variable can be read within loops and functions.
 """
 
 import re
-from typing import Any, Optional
+from typing import Any, Iterator, Optional, Sequence
 
 import tensorflow as tf
 
@@ -18,6 +18,8 @@ from tff_pers import tff
 
 _MARK = 'number_input.'
 _NAME = re.compile(rf'(?:^|/){re.escape(_MARK)}(\d+)(?:_\d+)?$')
+_VARIABLE = re.compile(rf'{re.escape(_MARK)}(\d+)\.(\w+)')
+_MARK_AND_KEY = re.compile(rf'{re.escape(_MARK)}(\d+)'.encode())
 
 
 def _converted(value, dtype=None, name=None, as_ref=False):
@@ -25,8 +27,9 @@ def _converted(value, dtype=None, name=None, as_ref=False):
   del name, as_ref
   if tf.executing_eagerly():
     value.fix()  # Not in a graph: only its value can be passed on.
+  # Names of one length, see `numbered`.
   return tf.constant(
-      value.value, dtype or tf.float32, name=f'{_MARK}{value.key}'
+      value.value, dtype or tf.float32, name=f'{_MARK}{value.key:06}'
   )
 
 
@@ -47,15 +50,63 @@ def fix_all(computation: tff.Computation) -> None:
     RuntimeError: If a constant may hold an earlier number.
   """
   proto = tff.framework.serialize_computation(computation)
-  mark = rf'{re.escape(_MARK)}(\d+)'.encode()
-  keys = re.findall(mark, proto.SerializeToString())
-  for number in filter(None, map(number_inputs.known.get, map(int, keys))):
+  for number in numbered(proto.SerializeToString())[1]:
     number.fix()
     if not number.is_first:
       raise RuntimeError(
           'A computation that does not run on the fused runtime was traced with'
           ' another run\'s numbers. Run the program again; it resumes.'
       )
+
+
+def numbered(
+    content: bytes
+) -> tuple[bytes, list[number_inputs.NumberInput]]:
+  """Returns a serialized computation that names its inputs by their place.
+
+  Args:
+    content: A computation.
+
+  Returns:
+    (the bytes, the inputs in the order in which the computation names them).
+  """
+  found: dict[int, number_inputs.NumberInput] = {}
+
+  def by_place(match):
+    number = number_inputs.known.get(int(match[1]))
+    if number is None:
+      return match[0]
+    found.setdefault(number.key, number)
+    return f'{_MARK}place {list(found).index(number.key)}'.encode()
+
+  return re.sub(_MARK_AND_KEY, by_place, content), list(found.values())
+
+
+def name_by_place(
+    nodes: Any, numbers: Sequence[number_inputs.NumberInput]
+) -> None:
+  """Renames the variables of inputs to their places among the inputs."""
+  places = {number.key: place for place, number in enumerate(numbers)}
+  for node, key, dtype in _of_variables(nodes):
+    node.attr['shared_name'].s = f'{_MARK}{places[key]}.{dtype}'.encode()
+
+
+def name_by_key(
+    nodes: Any, numbers: Sequence[number_inputs.NumberInput]
+) -> None:
+  """Undoes `name_by_place` with the inputs of this process."""
+  for node, place, dtype in _of_variables(nodes):
+    name = _variable(numbers[place], tf.as_dtype(dtype))
+    node.attr['shared_name'].s = name.encode()
+
+
+def _of_variables(nodes: Any) -> Iterator[tuple[Any, int, str]]:
+  """Yields nodes of inputs' variables, the numbers in their names, dtypes."""
+  for node in nodes:
+    if node.op == 'VarHandleOp':
+      match = _VARIABLE.fullmatch(node.attr['shared_name'].s.decode())
+      if match:
+        yield node, int(match[1]), match[2]
 
 
 def read_inputs(nodes: Any, output: str) -> None:

@@ -1,0 +1,166 @@
+"""Functions of graphs: who calls them, and names that do not depend on history.
+
+TensorFlow numbers functions as a process makes them, and names the arguments of
+loops after what they capture.
+"""
+
+from typing import Any, Iterable, Iterator, Mapping, Sequence
+
+import tensorflow as tf
+# Not exported by TensorFlow: messages of functions, and what it knows of its
+# operations.
+from tensorflow.core.framework import function_pb2
+from tensorflow.python.framework import op_def_registry
+
+
+def canonical(computation: Any) -> bytes:
+  """Returns a computation, as TFF serializes it, with canonical names.
+
+  They are the same in all processes that build it, whatever else they build.
+  Computations that differ in more than names differ in their bytes.
+  """
+  copied = type(computation)()
+  copied.CopyFrom(computation)
+  for proto in _graphs(copied):
+    graph = tf.compat.v1.GraphDef.FromString(proto.graph_def.value)
+    functions = _reached(graph)
+    names = {name: f'function_{k}' for k, name in enumerate(functions)}
+    rename(graph.node, names)
+    graph.ClearField('library')
+    for function in functions.values():
+      _name_arguments(function)
+      function.signature.name = names[function.signature.name]
+      rename(function.node_def, names)
+      graph.library.function.append(function)
+    proto.graph_def.value = graph.SerializeToString(deterministic=True)
+  return copied.SerializeToString(deterministic=True)
+
+
+def _graphs(computation: Any) -> Iterator[Any]:
+  """Yields the TensorFlow graphs of a computation."""
+  kind = computation.WhichOneof('computation')
+  part = kind and getattr(computation, kind)
+  if kind == 'tensorflow':
+    yield part
+  elif kind == 'call':
+    yield from _graphs(part.function)
+    yield from _graphs(part.argument)
+  elif kind == 'lambda':
+    yield from _graphs(part.result)
+  elif kind == 'selection':
+    yield from _graphs(part.source)
+  elif kind == 'struct':
+    for each in part.element:
+      yield from _graphs(each.value)
+  elif kind == 'block':
+    for each in part.local:
+      yield from _graphs(each.value)
+    yield from _graphs(part.result)
+
+
+def _reached(graph: Any) -> dict[str, Any]:
+  """Returns the functions that a graph calls, at all depths, by name."""
+  library = {f.signature.name: f for f in graph.library.function}
+  found: dict[str, Any] = {}
+  todo = list(graph.node)
+  while todo:
+    node = todo.pop()
+    for name in (node.op, *(called.name for called in _called(node))):
+      if name in library and name not in found:
+        found[name] = library[name]
+        todo.extend(library[name].node_def)
+  return found
+
+
+def rename(nodes: Iterable[Any], names: Mapping[str, str]) -> None:
+  """Replaces the names of functions that nodes call."""
+  for node in nodes:
+    node.op = names.get(node.op, node.op)
+    for called in _called(node):
+      called.name = names.get(called.name, called.name)
+
+
+def _called(node: Any) -> Iterator[Any]:
+  """Yields the functions that the attributes of a node name."""
+  for value in node.attr.values():
+    if value.HasField('func'):
+      yield value.func
+    yield from value.list.func
+
+
+def _name_arguments(function: Any) -> None:
+  """Numbers the arguments of a function."""
+  names = {}
+  for number, argument in enumerate(function.signature.input_arg):
+    names[argument.name] = argument.name = f'argument_{number}'
+  for node in function.node_def:
+    node.input[:] = [names.get(name, name) for name in node.input]
+  for result, source in function.ret.items():
+    function.ret[result] = names.get(source, source)
+
+
+def of_optimized(graph: Any, name: str) -> tuple[list[int], Any]:
+  """Returns a function's optimized graph as a library; its own comes last.
+
+  Args:
+    graph: The `GraphDef`, with nodes for arguments and results.
+    name: The function's new name.
+
+  Returns:
+    (the numbers of the arguments that it uses, the library).
+  """
+  functions = _reached(graph)
+  library = function_pb2.FunctionDefLibrary(function=functions.values())
+  main = library.function.add()
+  main.signature.name = name
+  arguments, results = (
+      sorted(
+          (node for node in graph.node if node.op == kind),
+          key=lambda node: node.attr['index'].i,
+      ) for kind in ('_Arg', '_Retval')
+  )
+  outputs: dict[str, list[str]] = {}
+  for node in graph.node:
+    outputs[node.name] = _outputs(node, functions)
+  for node in arguments:
+    outputs[node.name] = [f'argument_{node.attr["index"].i}']
+    main.signature.input_arg.add(
+        name=outputs[node.name][0], type=node.attr['T'].type
+    )
+  for number, node in enumerate(results):
+    main.signature.output_arg.add(
+        name=f'result_{number}', type=node.attr['T'].type
+    )
+    main.ret[f'result_{number}'] = _source(node.input[0], outputs)
+  waits = {f'^{node.name}' for node in arguments}  # They are always there.
+  for node in graph.node:
+    if node.op not in ('_Arg', '_Retval'):
+      copied = main.node_def.add()
+      copied.CopyFrom(node)
+      copied.ClearField('experimental_debug_info')
+      copied.input[:] = [
+          _source(name, outputs) for name in node.input if name not in waits
+      ]
+  return [node.attr['index'].i for node in arguments], library
+
+
+def _source(name: str, outputs: Mapping[str, Sequence[str]]) -> str:
+  """Returns an input's name in a function, from its name in a graph."""
+  if name[0] == '^':
+    return name
+  node, _, number = name.partition(':')
+  return outputs[node][int(number or 0)]
+
+
+def _outputs(node: Any, functions: Mapping[str, Any]) -> list[str]:
+  """Returns what a function calls the outputs of a node."""
+  definition = op_def_registry.get(node.op) or functions[node.op].signature
+  found = []
+  for part in definition.output_arg:
+    count = 1
+    if part.number_attr:
+      count = node.attr[part.number_attr].i
+    elif part.type_list_attr:
+      count = len(node.attr[part.type_list_attr].list.type)
+    found += [f'{node.name}:{part.name}:{k}' for k in range(count)]
+  return found

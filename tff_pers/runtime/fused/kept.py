@@ -1,0 +1,257 @@
+"""Keeps computations as TensorFlow has optimized them, for later processes.
+
+A process that runs the computation of an earlier one spares itself loading
+TFF's graphs, tracing the round, and TensorFlow's optimizer. It executes the
+very graph that was executed before, so that results are bit-identical.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import itertools
+import os
+import pathlib
+import platform
+import re
+import sys
+from typing import Any, NamedTuple, Optional, Sequence
+import weakref
+
+import tensorflow as tf
+# Not exported by TensorFlow: messages of functions, and the context that runs
+# them.
+from tensorflow.core.framework import function_pb2
+from tensorflow.python.eager import context as context_lib
+from tensorflow.python.eager import execute
+from tensorflow.python.framework import config as config_lib
+from tensorflow.python.util import function_utils
+
+from tff_pers import number_inputs
+from tff_pers.runtime.fused import disk
+from tff_pers.runtime.fused.graphs import libraries
+from tff_pers.runtime.fused.graphs import number_variables
+from tff_pers.runtime.fused import schedule as schedule_lib
+from tff_pers.runtime.fused.values import packing
+from tff_pers import tff
+
+_ENVIRONMENT = ('TF_', 'XLA_', 'DNNL_', 'ONEDNN_', 'OMP_')
+_loads = itertools.count()
+
+
+class Program(NamedTuple):
+  """What calls need to know of a computation, see `stages.Program`.
+
+  Attributes:
+    passes: The largest number of passes of a graph over a data set.
+    num_stages: The number of its stages.
+    fingerprint: Its `fingerprint.of_line`, hexadecimal.
+  """
+
+  passes: float
+  num_stages: int
+  fingerprint: str
+
+
+class Kept:
+  """What is kept of one computation, by what it depends on."""
+
+  def __init__(
+      self, folder: Optional[disk.Folder], proto: Any, devices: Sequence[str]
+  ):
+    """Finds out what it depends on.
+
+    Args:
+      folder: Where it is kept; None keeps nothing.
+      proto: The computation, as TFF serializes it.
+      devices: Names of the devices that run it.
+    """
+    # Debuggers of TensorFlow change graphs while they are traced.
+    is_plain = not context_lib.context().op_callbacks
+    self._folder = folder if is_plain else None
+    if self._folder is not None:
+      content, self._numbers = number_variables.numbered(
+          libraries.canonical(proto)
+      )
+      digest = hashlib.sha256(content).hexdigest()
+      self._source = [digest, *devices, _process()]
+
+  def program(self) -> Optional[Program]:
+    """Returns what is kept of `stages.Program`, or None."""
+    entry = self._get('program')
+    return entry and Program(**entry.description)
+
+  def put_program(self, program: Program) -> None:
+    """Keeps a program."""
+    self._put(disk.Entry(program._asdict()), 'program')
+
+  def schedules(self, *situation: Any) -> Optional[list]:
+    """Returns the schedules that were chosen in a situation, or None."""
+    entry = self._get('schedules', *situation)
+    return entry and [
+        schedule_lib.Schedule(**each) for each in entry.description['stages']
+    ]
+
+  def put_schedules(
+      self, schedules: Sequence[schedule_lib.Schedule], *situation: Any
+  ) -> None:
+    """Keeps the schedules that were chosen in a situation."""
+    chosen = [dataclasses.asdict(each) for each in schedules]
+    self._put(disk.Entry(dict(stages=chosen)), 'schedules', *situation)
+
+  def trace(
+      self, schedules: Sequence[schedule_lib.Schedule], *situation: Any
+  ) -> Optional[schedule_lib.Trace]:
+    """Returns the trace of a computation with these schedules, or None."""
+    entry = self._get('trace', schedules, *situation)
+    return entry and schedule_lib.Trace(
+        schedules, _Loaded(entry, self._numbers),
+        _meant(entry.description['result']),
+    )
+
+  def put_trace(self, trace: schedule_lib.Trace, *situation: Any) -> None:
+    """Keeps a trace that was executed once, if it is `watched`."""
+    if not isinstance(trace.function, _Watched):
+      return
+    graph = trace.function.taken()
+    if graph is None:
+      return
+    arguments, library = libraries.of_optimized(graph, 'round')
+    for function in library.function:
+      number_variables.name_by_place(function.node_def, self._numbers)
+    description = dict(
+        arguments=arguments, num_results=trace.function.num_results,
+        result=_spelled(trace.result),
+    )
+    content = library.SerializeToString(deterministic=True)
+    self._put(
+        disk.Entry(description, content), 'trace', trace.schedules, *situation
+    )
+
+  def watched(self, function: Any) -> Any:
+    """Returns a traced function such that `put_trace` can keep it."""
+    if self._folder is None or function.captured_inputs:
+      return function
+    return _Watched(function)
+
+  def _get(self, *parts) -> Optional[disk.Entry]:
+    if self._folder is None:
+      return None
+    return self._folder.get(self._key(parts))
+
+  def _put(self, entry, *parts) -> None:
+    if self._folder is not None:
+      self._folder.put(self._key(parts), entry)
+
+  def _key(self, parts) -> str:
+    return hashlib.sha256(repr([self._source, *parts]).encode()).hexdigest()
+
+
+class _Watched:
+  """A traced function, of which the first call records the optimized graph."""
+
+  def __init__(self, function: Any):
+    self.num_results = len(function.outputs)
+    self._function = function
+    self._graph: Any = None
+    self._is_new = True
+
+  def __call__(self, *tensors):
+    if not self._is_new:
+      return self._function(*tensors)
+    context = context_lib.context()
+    context.enable_graph_collection()
+    try:
+      outputs = self._function(*tensors)
+      found = context.export_run_metadata().function_graphs
+    finally:
+      context.disable_graph_collection()
+    self._is_new = False
+    # Other threads may have executed functions, too.
+    mine = {node.name for node in self._function.function_def.node_def}
+    if len(found) == 1 and mine <= {
+        node.name for node in found[0].pre_optimization_graph.node
+    }:
+      self._graph = found[0].post_optimization_graph
+    return outputs
+
+  def taken(self) -> Any:
+    """Returns the graph, and holds it no longer; None if it is not known."""
+    graph, self._graph = self._graph, None
+    return graph
+
+
+class _Loaded:
+  """A function that an earlier process has optimized."""
+
+  def __init__(
+      self, entry: disk.Entry, numbers: Sequence[number_inputs.NumberInput]
+  ):
+    self._arguments = entry.description['arguments']
+    self._num_results = entry.description['num_results']
+    library = function_pb2.FunctionDefLibrary.FromString(entry.content)
+    # The process may have functions of the same names.
+    number = next(_loads)
+    names = {
+        f.signature.name: f'{f.signature.name}_kept_{number}'
+        for f in library.function
+    }
+    context = context_lib.context()
+    for function in library.function:
+      function.signature.name = self._name = names[function.signature.name]
+      libraries.rename(function.node_def, names)
+      number_variables.name_by_key(function.node_def, numbers)
+      context.add_function_def(function)
+      # At exit the context may be gone.
+      weakref.finalize(self, context.remove_function, self._name).atexit = False
+
+  def __call__(self, *tensors):
+    config = function_utils.get_disabled_rewriter_config()
+    return execute.execute(
+        self._name, self._num_results, [tensors[k] for k in self._arguments],
+        ('executor_type', '', 'config_proto', config), context_lib.context(),
+    )
+
+
+def _spelled(result: Any) -> Any:
+  """Returns a `results.skeleton` as a value of JSON."""
+  if isinstance(result, (packing.Rows, packing.Pieces)):
+    return type(result).__name__
+  return result and [_spelled(part) for part in result]
+
+
+def _meant(spelled: Any) -> Any:
+  """Returns the `results.skeleton` that `_spelled` was given."""
+  if spelled == 'Rows':
+    return packing.Rows(None)
+  if spelled == 'Pieces':
+    return packing.Pieces(None, None, None, None)
+  return spelled and tuple(_meant(part) for part in spelled)
+
+
+def _process() -> tuple:
+  """Returns what graphs of this process depend on, besides the computation."""
+  settings = context_lib.context().config
+  return (
+      *_installation(), settings.SerializeToString(deterministic=True),
+      config_lib.is_op_determinism_enabled(),
+      sorted(x for x in os.environ.items() if x[0].startswith(_ENVIRONMENT)),
+  )
+
+
+@functools.cache
+def _installation() -> tuple:
+  """Returns the processor, versions and a digest of the runtime's sources."""
+  digest = hashlib.sha256(pathlib.Path(number_inputs.__file__).read_bytes())
+  for path in sorted(pathlib.Path(__file__).parents[1].rglob('*.py')):
+    digest.update(path.read_bytes())
+  processor: Any = platform.processor()
+  with contextlib.suppress(OSError):
+    with open('/proc/cpuinfo', encoding='utf-8') as file:
+      first, _, _ = file.read().partition('\n\n')
+    processor = re.findall('^(?:model name|flags|Features).*', first, re.M)
+  return (
+      platform.machine(), processor, os.cpu_count(), sys.version,
+      tf.__version__, tf.version.GIT_VERSION, tff.__version__,
+      digest.hexdigest(),
+  )

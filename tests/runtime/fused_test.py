@@ -193,7 +193,9 @@ def test_memory_that_is_never_enough_is_said(monkeypatch):
       raise tf.errors.ResourceExhaustedError(None, None, 'no memory')
     monkeypatch.setattr(
         type(compiled), '_trace',
-        lambda self, argument_layout, has_clients, schedules: (schedules, exhausted, None),
+        lambda self, argument_layout, has_clients, schedules: (
+            schedule_lib.Trace(schedules, exhausted, None)
+        ),
     )
     with pytest.raises(errors.ComputationError, match='no memory') as raised:
       twice(_cohort([1]), np.float32(1.0))

@@ -111,23 +111,32 @@ def test_a_full_disk_costs_one_line(tmp_path, monkeypatch, lines):
   folder.put('ab', _ENTRY)
   folder.put('ac', _ENTRY)
   assert len(lines) == 1 and 'No space left' in lines[0]
+  assert not os.listdir(tmp_path / 'kept')
 
 
 def test_what_was_not_used_for_longest_goes_first(tmp_path):
   """Remains of a process that was killed are files like others."""
   path = tmp_path / 'kept'
   size = 4000
-  folder = disk.Folder(str(path), most_bytes=3 * size + 1000)
-  (path / 'ab_killed').write_bytes(bytes(size))
-  for key in 'cde':
+  folder = disk.Folder(str(path), most_bytes=4 * size + 1000)
+  b, c, d, e, f, g = keys = [letter * 64 for letter in 'bcdef0']
+  (path / f'{b}_killed').write_bytes(bytes(size))
+  # Others in the folder are neither counted nor removed.
+  (path / 'thesis.tex').write_bytes(bytes(3 * size))
+  (path / 'photos').mkdir()
+  for key in (c, d, e, f):
     folder.put(key, disk.Entry({}, bytes(size)))
-  assert sorted(os.listdir(path)) == ['c', 'd', 'e']
+  others = ['photos', 'thesis.tex']
+  assert sorted(os.listdir(path)) == [c, d, e, f, *others]
   # Distinct times, whatever the resolution of the file system's clock.
-  for age, key in enumerate('edc'):
+  for age, key in enumerate((e, d, c, f)):
     os.utime(path / key, (age, age))
-  assert folder.get('e') is not None
-  folder.put('f', disk.Entry({}, bytes(size)))
-  assert sorted(os.listdir(path)) == ['c', 'e', 'f']
+  assert folder.get(e) is not None
+  folder.put(g, disk.Entry({}, bytes(size)))
+  assert sorted(os.listdir(path)) == [g, c, e, f, *others]
+  # What would make all others go is not kept.
+  folder.put(b, disk.Entry({}, bytes(3 * size)))
+  assert folder.get(b) is None and folder.get(keys[1]) is not None
 
 
 _WRITER = '''
@@ -178,6 +187,11 @@ def test_programs_use_the_folder_of_their_flag(monkeypatch):
   monkeypatch.delenv('XDG_CACHE_HOME')
   monkeypatch.setenv('HOME', '/home/me')
   assert disk.path_of_programs() == '/home/me/.cache/tff_pers'
+  # A user of a container may have no home.
+  monkeypatch.setattr(os.path, 'expanduser', lambda path: path)
+  assert disk.path_of_programs() is None
+  monkeypatch.setenv('XDG_CACHE_HOME', 'relative')
+  assert disk.path_of_programs() is None
   monkeypatch.setenv(disk.VARIABLE, '/elsewhere')
   assert disk.path_of_programs() == '/elsewhere'
   monkeypatch.setenv(disk.VARIABLE, disk.OFF)

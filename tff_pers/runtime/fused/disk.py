@@ -6,9 +6,11 @@ computed. Whatever is wrong with the folder or an entry costs one line
 in the log, and the entry is made again.
 """
 
+import contextlib
 import hashlib
 import json
 import os
+import re
 import stat
 import tempfile
 from typing import Any, Mapping, NamedTuple, Optional
@@ -20,6 +22,8 @@ VARIABLE = 'TFF_PERS_COMPILE_CACHE'
 OFF = 'off'
 # PERM's round takes 1.3 MB.
 _MOST_BYTES = 2**28
+# Of an entry, and of one that is being written.
+_NAME = re.compile(r'[0-9a-f]{64}(_\w+)?')
 
 
 class Entry(NamedTuple):
@@ -65,7 +69,8 @@ class Folder:
     path = os.path.join(self._path, key)
     try:
       entry = _read(path, key)
-      os.utime(path)
+      with contextlib.suppress(OSError):  # The folder may be read-only.
+        os.utime(path)
       return entry
     except FileNotFoundError:
       return None
@@ -79,14 +84,22 @@ class Folder:
       return
     description = json.dumps(entry.description).encode()
     rest = description + b'\n' + entry.content
+    if 4 * len(rest) > self._most_bytes:
+      return  # It would make all others go.
     try:
       # Several processes may write the same entry: each has its own file.
-      with tempfile.NamedTemporaryFile(
-          dir=self._path, prefix=f'{key}_', delete=False
-      ) as file:
-        file.write(_checksum(key, rest) + b'\n' + rest)
-      os.replace(file.name, os.path.join(self._path, key))
+      descriptor, path = tempfile.mkstemp(dir=self._path, prefix=f'{key}_')
+      try:
+        with open(descriptor, 'wb') as file:
+          file.write(_checksum(key, rest) + b'\n' + rest)
+        os.replace(path, os.path.join(self._path, key))
+      except OSError:
+        with contextlib.suppress(FileNotFoundError):
+          os.remove(path)
+        raise
       self._make_room()
+    except FileNotFoundError:
+      pass  # Another process has made room.
     except OSError as error:
       self._ignore(error)
 
@@ -95,6 +108,8 @@ class Folder:
     assert self._path is not None
     found = []
     for each in os.scandir(self._path):
+      if not _NAME.fullmatch(each.name):
+        continue  # It is somebody else's.
       try:
         status = each.stat(follow_symlinks=False)
         found.append((status.st_mtime_ns, status.st_size, each.path))
@@ -126,8 +141,11 @@ def path_of_programs() -> Optional[str]:
   chosen = os.environ.get(VARIABLE)
   if chosen:
     return None if chosen == OFF else chosen
-  caches = os.environ.get('XDG_CACHE_HOME') or os.path.expanduser('~/.cache')
-  return os.path.join(caches, 'tff_pers')
+  caches = os.environ.get('XDG_CACHE_HOME', '')
+  if not os.path.isabs(caches):  # Others are to be ignored.
+    caches = os.path.expanduser('~/.cache')
+  # A user without a home keeps nothing.
+  return os.path.join(caches, 'tff_pers') if os.path.isabs(caches) else None
 
 
 def _is_own(status: os.stat_result, forbidden: int) -> bool:

@@ -18,6 +18,7 @@ import sys
 from typing import Any, NamedTuple, Optional, Sequence
 import weakref
 
+from absl import logging
 import tensorflow as tf
 # Not exported by TensorFlow: messages of functions, and the context that runs
 # them.
@@ -68,18 +69,22 @@ class Kept:
     """
     # Debuggers of TensorFlow change graphs while they are traced.
     is_plain = not context_lib.context().op_callbacks
-    self._folder = folder if is_plain else None
-    if self._folder is not None:
-      content, self._numbers = number_variables.numbered(
-          libraries.canonical(proto)
-      )
-      digest = hashlib.sha256(content).hexdigest()
-      self._source = [digest, *devices, _process()]
+    self._folder = None
+    if folder is not None and is_plain:
+      with _unless_it_fails():
+        content, self._numbers = number_variables.numbered(
+            libraries.canonical(proto)
+        )
+        digest = hashlib.sha256(content).hexdigest()
+        self._source = [digest, *devices, _process()]
+        self._folder = folder
 
   def program(self) -> Optional[Program]:
     """Returns what is kept of `stages.Program`, or None."""
-    entry = self._get('program')
-    return entry and Program(**entry.description)
+    with _unless_it_fails():
+      entry = self._get('program')
+      return entry and Program(**entry.description)
+    return None
 
   def put_program(self, program: Program) -> None:
     """Keeps a program."""
@@ -87,10 +92,12 @@ class Kept:
 
   def schedules(self, *situation: Any) -> Optional[list]:
     """Returns the schedules that were chosen in a situation, or None."""
-    entry = self._get('schedules', *situation)
-    return entry and [
-        schedule_lib.Schedule(**each) for each in entry.description['stages']
-    ]
+    with _unless_it_fails():
+      entry = self._get('schedules', *situation)
+      return entry and [
+          schedule_lib.Schedule(**each) for each in entry.description['stages']
+      ]
+    return None
 
   def put_schedules(
       self, schedules: Sequence[schedule_lib.Schedule], *situation: Any
@@ -103,11 +110,13 @@ class Kept:
       self, schedules: Sequence[schedule_lib.Schedule], *situation: Any
   ) -> Optional[schedule_lib.Trace]:
     """Returns the trace of a computation with these schedules, or None."""
-    entry = self._get('trace', schedules, *situation)
-    return entry and schedule_lib.Trace(
-        schedules, _Loaded(entry, self._numbers),
-        _meant(entry.description['result']),
-    )
+    with _unless_it_fails():
+      entry = self._get('trace', schedules, *situation)
+      return entry and schedule_lib.Trace(
+          schedules, _Loaded(entry, self._numbers),
+          _meant(entry.description['result']),
+      )
+    return None
 
   def put_trace(self, trace: schedule_lib.Trace, *situation: Any) -> None:
     """Keeps a trace that was executed once, if it is `watched`."""
@@ -116,17 +125,18 @@ class Kept:
     graph = trace.function.taken()
     if graph is None:
       return
-    arguments, library = libraries.of_optimized(graph, 'round')
-    for function in library.function:
-      number_variables.name_by_place(function.node_def, self._numbers)
-    description = dict(
-        arguments=arguments, num_results=trace.function.num_results,
-        result=_spelled(trace.result),
-    )
-    content = library.SerializeToString(deterministic=True)
-    self._put(
-        disk.Entry(description, content), 'trace', trace.schedules, *situation
-    )
+    with _unless_it_fails():
+      arguments, library = libraries.of_optimized(graph, 'round')
+      for function in library.function:
+        number_variables.name_by_place(function.node_def, self._numbers)
+      description = dict(
+          arguments=arguments, num_results=trace.function.num_results,
+          result=_spelled(trace.result),
+      )
+      content = library.SerializeToString(deterministic=True)
+      self._put(
+          disk.Entry(description, content), 'trace', trace.schedules, *situation
+      )
 
   def watched(self, function: Any) -> Any:
     """Returns a traced function such that `put_trace` can keep it."""
@@ -147,6 +157,15 @@ class Kept:
     return hashlib.sha256(repr([self._source, *parts]).encode()).hexdigest()
 
 
+@contextlib.contextmanager
+def _unless_it_fails():
+  """Tells an error in the log: what is kept only saves time."""
+  try:
+    yield
+  except Exception as error:  # pylint: disable=broad-except
+    logging.warning('A compiled computation is not kept: %r.', error)
+
+
 class _Watched:
   """A traced function, of which the first call records the optimized graph."""
 
@@ -159,6 +178,7 @@ class _Watched:
   def __call__(self, *tensors):
     if not self._is_new:
       return self._function(*tensors)
+    self._is_new = False
     context = context_lib.context()
     context.enable_graph_collection()
     try:
@@ -166,7 +186,6 @@ class _Watched:
       found = context.export_run_metadata().function_graphs
     finally:
       context.disable_graph_collection()
-    self._is_new = False
     # Other threads may have executed functions, too.
     mine = {node.name for node in self._function.function_def.node_def}
     if len(found) == 1 and mine <= {

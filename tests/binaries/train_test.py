@@ -12,6 +12,7 @@ from binaries import train
 from tff_pers.evaluation import results
 from tff_pers.experiments import runner
 from tff_pers.runtime import errors
+from tff_pers.runtime.fused import disk
 from tff_pers.simulation import program
 from tff_pers.simulation import release
 from tff_pers.simulation import store
@@ -40,6 +41,22 @@ def _snapshot(folder):
       for name in os.listdir(folder)
       if os.path.isfile(os.path.join(folder, name))
   }
+
+
+def test_what_is_compiled_is_kept_in_the_folder_of_the_flag(
+    tmp_path, monkeypatch
+):
+  monkeypatch.setenv(disk.VARIABLE, disk.OFF)  # Is put back in the end.
+  kept, found = tmp_path / 'kept', []
+  for name in ('one', 'two'):
+    assert not _train(
+        tmp_path / name, '--algo=fedavg', f'--compile_cache={kept}'
+    )
+    found.append(sorted(os.listdir(kept)))
+  assert found[0] and found[0] == found[1]
+  assert (tmp_path / 'one/clients.csv').read_bytes() == (
+      tmp_path / 'two/clients.csv'
+  ).read_bytes()
 
 
 def test_the_global_model_is_evaluated_after_local_steps(tmp_path, capsys):

@@ -110,8 +110,8 @@ def add_cells(name: str, path: str, commit: str = 'HEAD') -> None:
 
   Args:
     name: As for `table`.
-    path: A CSV file. Methods are what `name` has, and what cells of the first
-      line or column begin with.
+    path: A CSV file. Its methods are those that `name`, its first line or its
+      first column name.
     commit: Where it was made.
 
   Raises:
@@ -123,10 +123,8 @@ def add_cells(name: str, path: str, commit: str = 'HEAD') -> None:
   made_at = _git('rev-parse', '--short=8', commit).strip()
   golden = golden_hashes(_git('show', f'{commit}:{GOLDEN}'))
   first, *others = rows[0]
-  words = [*name.split('/'), *others, *(row[first] for row in rows)]
-  methods = {
-      re.match('`?([a-z0-9_]*)', word)[1] for word in words
-  } & {*_golden_today()}
+  cells = ' '.join([name, *others, *(row[first] for row in rows)])
+  methods = {*re.findall('[a-z0-9_]+', cells.lower())} & {*_golden_today()}
   made = dict(commit=made_at, golden=' '.join(
       f'{method}:{golden.get(method, "")}' for method in sorted(methods)
   ))

@@ -63,9 +63,13 @@ _MOVED = {
     'tff_pers.data.growing': 'tff_pers.data.column_builders',
     'tff_pers.experiments.benchmark_pages':
         'tff_pers.experiments.benchmark_runs',
+    'tff_pers.experiments.default_tables':
+        'tff_pers.experiments.default_claims',
     'tff_pers.experiments.later_clients': 'tff_pers.experiments.reload_run',
+    'tff_pers.experiments.pareto_task': 'tff_pers.experiments.pareto',
     'tff_pers.experiments.side_by_side': 'tff_pers.experiments.worker_pool',
     'tff_pers.experiments.study_locks': 'tff_pers.experiments.studies',
+    'tff_pers.experiments.trial_runs': 'tff_pers.experiments.variant_search',
     'baselines.fedper': 'baselines.fedsim',
     'baselines.fedsgd': 'baselines.presets',
     'baselines.lookahead': 'baselines.presets',

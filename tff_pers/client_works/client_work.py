@@ -99,7 +99,7 @@ def key(
 
 
 def is_unseen(index: tf.Tensor, num_clients: Optional[int]) -> tf.Tensor:
-  """Returns whether a client is new, never trains: its index is N or more.
+  """Returns whether a client is new (it never trains): its index is N or more.
 
   Args:
     index: int32 scalar.

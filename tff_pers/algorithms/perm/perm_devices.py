@@ -213,7 +213,7 @@ class Devices:
       self, d: tf.Tensor, client_of_row: tf.Tensor, learner_rows: tf.Tensor,
       sizes: tf.Tensor,
   ) -> tf.Tensor:
-    """Returns c_j from d_ij and n_j, `sizes`; see `pairwise`."""
+    """Returns c_j from d_ij, [M, R], and n_j, `sizes` [R]; see `pairwise`."""
     if self.parts is None or not self.vc:
       return d
     numbers = [float(tier.num_parameters) for tier in self.parts.tiers]

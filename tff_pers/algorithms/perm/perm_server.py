@@ -89,7 +89,7 @@ class Server(setting.PermSetting):
     Args:
       old: Fields of S: `<round, seed, weights, mixing, assignment, lambda_,
         table, anchor>`.
-      kappa: For lambda=auto.
+      kappa: The scalar of `lambda=auto`, see `perm_lambda`.
       cohort: bool[N], the clients that take part.
       gradients: Collected rows of `Client.work_on_w`.
 

@@ -27,7 +27,10 @@ def test_a_page_has_the_tables_of_its_rows(page):
 
 
 def _typed_tables(text):
-  """Returns the first lines of tables outside of blocks that are of numbers."""
+  """Returns first lines of tables outside of blocks, a third of them numbers.
+
+  Whole numbers do not count: they are sizes of models, or choices.
+  """
   lines = result_tables.BLOCK.sub('', text).split('\n')
   found = []
   for number, line in enumerate(lines):
@@ -37,7 +40,7 @@ def _typed_tables(text):
         if not row.startswith('|'):
           break
         cells += [cell.strip(' *') for cell in row[1:-1].split('|')[1:]]
-      numbers = [c for c in cells if re.match(r'-?[\d,]*\.\d+\b', c)]
+      numbers = [c for c in cells if re.match(r'[-\d,]*(\.|\de-?)\d', c)]
       if 3 * len(numbers) > len(cells):
         found.append(lines[number - 1])
   return found
@@ -51,6 +54,7 @@ def test_no_table_of_results_is_typed(page):
 def test_a_typed_table_is_found():
   text = '| method | a |\n|---|---|\n| perm | **0.91** ± 0.01 |\n| x | |\n'
   assert _typed_tables(text) == ['| method | a |']
+  assert _typed_tables(text.replace('**0.91** ± 0.01', '2e-15'))
   assert not _typed_tables(text.replace('0.91', 'better'))
   assert not _typed_tables(f'<!-- table: a/b -->\n{text}<!-- /table -->')
 

@@ -28,7 +28,7 @@ PACKAGES = ('tff_pers', 'baselines', 'binaries')
 _NOT_SOURCE = ('tests', 'docs', 'examples')
 _CLOSURES = (
     'baselines.fedavg', 'tff_pers.algorithms.floral.floral',
-    'tff_pers.algorithms.perm.perm', 'binaries.train',
+    'tff_pers.algorithms.perm.perm', 'tff_pers.experiments.runner',
 )
 
 

@@ -11,6 +11,7 @@ os.environ['https_proxy'] = 'http://127.0.0.1:9'
 # Neither reads or writes the user's compiled computations.
 os.environ['TFF_PERS_COMPILE_CACHE'] = 'off'
 
+from absl import logging  # pylint: disable=g-import-not-at-top
 import psutil  # pylint: disable=g-import-not-at-top
 import pytest  # pylint: disable=g-import-not-at-top
 import tensorflow as tf  # pylint: disable=g-import-not-at-top
@@ -92,3 +93,13 @@ def _runtime_of_before(_fused_runtime):
   before = tff.framework.get_context_stack().current
   yield
   tff.framework.set_default_context(before)
+
+
+@pytest.fixture(name='warnings')
+def fixture_warnings(monkeypatch):
+  """The warnings in the log of absl, as texts."""
+  found = []
+  monkeypatch.setattr(
+      logging, 'warning', lambda text, *args: found.append(text % args)
+  )
+  return found

@@ -94,15 +94,12 @@ def add(name: str, folder: str, commit: str = 'HEAD') -> None:
   Raises:
     ValueError: See `rows_of`.
   """
-  made_at = _git('rev-parse', '--short=8', commit).strip()
-  golden = golden_hashes(_git('show', f'{commit}:{GOLDEN}'))
+  made_at, golden = _made_at(commit)
   rows = {
       (row['variant'], row['seed']): row
       for row in [*read(name), *rows_of(folder, made_at, golden)]
   }
-  path = RESULTS / f'{name}.csv'
-  path.parent.mkdir(parents=True, exist_ok=True)
-  results.write_csv(str(path), COLUMNS, rows.values())
+  _write(name, COLUMNS, rows.values())
 
 
 def add_cells(name: str, path: str, commit: str = 'HEAD') -> None:
@@ -120,19 +117,30 @@ def add_cells(name: str, path: str, commit: str = 'HEAD') -> None:
   rows = results.read_rows(*os.path.split(path))
   if not rows:
     raise ValueError(f'The table must have rows, found none in {path}.')
-  made_at = _git('rev-parse', '--short=8', commit).strip()
-  golden = golden_hashes(_git('show', f'{commit}:{GOLDEN}'))
+  made_at, golden = _made_at(commit)
   first, *others = rows[0]
   cells = ' '.join([name, *others, *(row[first] for row in rows)])
   methods = {*re.findall('[a-z0-9_]+', cells.lower())} & {*_golden_today()}
   made = dict(commit=made_at, golden=' '.join(
       f'{method}:{golden.get(method, "")}' for method in sorted(methods)
   ))
-  target = RESULTS / f'{name}.csv'
-  target.parent.mkdir(parents=True, exist_ok=True)
-  results.write_csv(
-      str(target), [*rows[0], *made], [{**row, **made} for row in rows]
+  _write(name, [*rows[0], *made], [{**row, **made} for row in rows])
+
+
+def _made_at(commit: str) -> tuple[str, dict[str, str]]:
+  """Returns the short name of a commit, and its `golden_hashes`."""
+  return (
+      _git('rev-parse', '--short=8', commit).strip(),
+      golden_hashes(_git('show', f'{commit}:{GOLDEN}')),
   )
+
+
+def _write(
+    name: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]
+) -> None:
+  path = RESULTS / f'{name}.csv'
+  path.parent.mkdir(parents=True, exist_ok=True)
+  results.write_csv(str(path), columns, rows)
 
 
 def _git(*words: str) -> str:

@@ -2,7 +2,6 @@
 
 import collections
 
-from absl import logging
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -57,15 +56,6 @@ def _keep_whatever_is_tried(monkeypatch):
   monkeypatch.setattr(measuring, '_SECONDS_OF_ARITHMETIC', np.inf)
   monkeypatch.setattr(measuring, '_HOPELESS', np.inf)
   monkeypatch.setattr(measuring, '_CLEARLY_FASTER', np.inf)
-
-
-@pytest.fixture(name='warnings')
-def fixture_warnings(monkeypatch):
-  found = []
-  monkeypatch.setattr(
-      logging, 'warning', lambda text, *args: found.append(text % args)
-  )
-  return found
 
 
 _LOCAL = dict(local_steps=5, batch_size=2, learning_rate=0.1)

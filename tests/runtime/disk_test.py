@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 
-from absl import logging
 import pytest
 
 from tff_pers.runtime.fused import disk
@@ -14,22 +13,13 @@ from tff_pers.runtime.fused import disk
 _ENTRY = disk.Entry({'arguments': [0, 2]}, b'first\nsecond\0')
 
 
-@pytest.fixture(name='lines')
-def fixture_lines(monkeypatch):
-  found = []
-  monkeypatch.setattr(
-      logging, 'warning', lambda text, *args: found.append(text % args)
-  )
-  return found
-
-
-def test_an_entry_is_read_by_another_process_under_its_key(tmp_path, lines):
+def test_an_entry_is_read_by_another_process_under_its_key(tmp_path, warnings):
   path = str(tmp_path / 'caches' / 'tff_pers')
   disk.Folder(path).put('ab', _ENTRY)
   assert disk.Folder(path).get('ab') == _ENTRY
   assert disk.Folder(path).get('ac') is None
   assert os.stat(path).st_mode & 0o777 == 0o700
-  assert not lines
+  assert not warnings
 
 
 @pytest.mark.parametrize('change', [
@@ -39,23 +29,23 @@ def test_an_entry_is_read_by_another_process_under_its_key(tmp_path, lines):
     lambda content: b'',
     lambda content: b'of another program',
 ])
-def test_a_damaged_entry_is_made_again(tmp_path, change, lines):
+def test_a_damaged_entry_is_made_again(tmp_path, change, warnings):
   folder = disk.Folder(str(tmp_path / 'kept'))
   folder.put('ab', _ENTRY)
   file = tmp_path / 'kept' / 'ab'
   file.write_bytes(change(file.read_bytes()))
   assert folder.get('ab') is None
-  assert len(lines) == 1 and str(file) in lines[0]
+  assert len(warnings) == 1 and str(file) in warnings[0]
   folder.put('ab', _ENTRY)
   assert folder.get('ab') == _ENTRY
 
 
-def test_an_entry_does_not_serve_another_key(tmp_path, lines):
+def test_an_entry_does_not_serve_another_key(tmp_path, warnings):
   folder = disk.Folder(str(tmp_path / 'kept'))
   folder.put('ab', _ENTRY)
   os.rename(tmp_path / 'kept' / 'ab', tmp_path / 'kept' / 'ac')
   assert folder.get('ac') is None
-  assert len(lines) == 1
+  assert len(warnings) == 1
 
 
 def _open_to_others(folder):
@@ -74,7 +64,7 @@ def _file(folder):
 
 
 @pytest.mark.parametrize('change', [_open_to_others, _link, _file])
-def test_a_folder_that_others_may_use_is_ignored(tmp_path, change, lines):
+def test_a_folder_that_others_may_use_is_ignored(tmp_path, change, warnings):
   path = str(tmp_path / 'kept')
   disk.Folder(path).put('ab', _ENTRY)
   change(path)
@@ -82,11 +72,11 @@ def test_a_folder_that_others_may_use_is_ignored(tmp_path, change, lines):
   assert folder.get('ab') is None
   folder.put('ac', _ENTRY)
   assert not os.path.isdir(path) or os.listdir(path) == ['ab']
-  assert len(lines) == 1 and path in lines[0]
+  assert len(warnings) == 1 and path in warnings[0]
 
 
 def test_what_belongs_to_somebody_else_is_ignored(
-    tmp_path, monkeypatch, lines
+    tmp_path, monkeypatch, warnings
 ):
   path = str(tmp_path / 'kept')
   folder = disk.Folder(path)
@@ -98,10 +88,10 @@ def test_what_belongs_to_somebody_else_is_ignored(
   os.chmod(tmp_path / 'kept' / 'ab', 0o600)
   assert folder.get('ab') is None
   assert disk.Folder(path).get('ab') is None
-  assert len(lines) == 3
+  assert len(warnings) == 3
 
 
-def test_a_full_disk_costs_one_line(tmp_path, monkeypatch, lines):
+def test_a_full_disk_costs_one_line(tmp_path, monkeypatch, warnings):
   folder = disk.Folder(str(tmp_path / 'kept'))
 
   def full(*_):
@@ -110,7 +100,7 @@ def test_a_full_disk_costs_one_line(tmp_path, monkeypatch, lines):
   monkeypatch.setattr(os, 'replace', full)
   folder.put('ab', _ENTRY)
   folder.put('ac', _ENTRY)
-  assert len(lines) == 1 and 'No space left' in lines[0]
+  assert len(warnings) == 1 and 'No space left' in warnings[0]
   assert not os.listdir(tmp_path / 'kept')
 
 
@@ -150,7 +140,7 @@ for number in range(10**9):
 '''
 
 
-def test_writers_at_once_and_kills_leave_whole_entries(tmp_path, lines):
+def test_writers_at_once_and_kills_leave_whole_entries(tmp_path, warnings):
   """The module is run alone: importing TensorFlow would take seconds."""
   path = str(tmp_path / 'kept')
   folder = disk.Folder(path)
@@ -175,7 +165,7 @@ def test_writers_at_once_and_kills_leave_whole_entries(tmp_path, lines):
       writer.send_signal(signal.SIGKILL)
       writer.wait()
       writer.stdout.close()
-  assert found and not lines
+  assert found and not warnings
   entry = folder.get('ab')
   assert entry.content == bytes([entry.description['number']]) * 10**6
 

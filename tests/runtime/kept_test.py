@@ -4,7 +4,6 @@ import collections
 import dataclasses
 import os
 
-from absl import logging
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -43,15 +42,6 @@ def fixture_work(monkeypatch):
   count(stages.Program, '__init__')
   count(stages.Program, 'trace')
   return done
-
-
-@pytest.fixture(name='warnings')
-def fixture_warnings(monkeypatch):
-  found = []
-  monkeypatch.setattr(
-      logging, 'warning', lambda text, *args: found.append(text % args)
-  )
-  return found
 
 
 def _doubled(factor=2.0, message='too large'):

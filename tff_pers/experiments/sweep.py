@@ -180,16 +180,20 @@ class Sweep:
     first = points[0][1]
     number = worker_pool.number(processes, len(points))
     # Finished runs take no time, and are not announced.
-    *before, of = itertools.accumulate(
-        [not runner.is_finished(self._seed_folder(*point)) for point in points],
-        initial=0,
-    )
-    since, ends = budgets.now(), [*before[1:], of]
+    new = [
+        point for point in points
+        if not runner.is_finished(self._seed_folder(*point))
+    ]
+    since = budgets.now()
+    places = {
+        point: Place(k, len(new), since, number)
+        for k, point in enumerate(new, 1)
+    }
     with worker_pool.WorkerPool(number) as pool:
       return dict(zip(points, pool.map(self.run, [
           (variant, seed, draw if seed == first else None,
-           Place(end, of, since, number) if end > begin else None)
-          for (variant, seed), begin, end in zip(points, before, ends)
+           places.get((variant, seed)))
+          for variant, seed in points
       ])))
 
   def run(

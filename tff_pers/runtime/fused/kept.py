@@ -15,7 +15,7 @@ import pathlib
 import platform
 import re
 import sys
-from typing import Any, NamedTuple, Optional, Sequence
+from typing import Any, Callable, NamedTuple, Optional, Sequence
 import weakref
 
 from absl import logging
@@ -81,10 +81,7 @@ class Kept:
 
   def program(self) -> Optional[Program]:
     """Returns what is kept of `stages.Program`, or None."""
-    with _unless_it_fails():
-      entry = self._get('program')
-      return entry and Program(**entry.description)
-    return None
+    return self._get(lambda entry: Program(**entry.description), 'program')
 
   def put_program(self, program: Program) -> None:
     """Keeps a program."""
@@ -92,12 +89,13 @@ class Kept:
 
   def schedules(self, *situation: Any) -> Optional[list]:
     """Returns the schedules that were chosen in a situation, or None."""
-    with _unless_it_fails():
-      entry = self._get('schedules', *situation)
-      return entry and [
-          schedule_lib.Schedule(**each) for each in entry.description['stages']
-      ]
-    return None
+    return self._get(
+        lambda entry: [
+            schedule_lib.Schedule(**each)
+            for each in entry.description['stages']
+        ],
+        'schedules', *situation,
+    )
 
   def put_schedules(
       self, schedules: Sequence[schedule_lib.Schedule], *situation: Any
@@ -110,13 +108,13 @@ class Kept:
       self, schedules: Sequence[schedule_lib.Schedule], *situation: Any
   ) -> Optional[schedule_lib.Trace]:
     """Returns the trace of a computation with these schedules, or None."""
-    with _unless_it_fails():
-      entry = self._get('trace', schedules, *situation)
-      return entry and schedule_lib.Trace(
-          schedules, _Loaded(entry, self._numbers),
-          _meant(entry.description['result']),
-      )
-    return None
+    return self._get(
+        lambda entry: schedule_lib.Trace(
+            schedules, _Loaded(entry, self._numbers),
+            _meant(entry.description['result']),
+        ),
+        'trace', schedules, *situation,
+    )
 
   def put_trace(self, trace: schedule_lib.Trace, *situation: Any) -> None:
     """Keeps a trace that was executed once, if it is `watched`."""
@@ -144,10 +142,14 @@ class Kept:
       return function
     return _Watched(function)
 
-  def _get(self, *parts) -> Optional[disk.Entry]:
+  def _get(self, decoded: Callable[[disk.Entry], Any], *parts: Any) -> Any:
+    """Returns what `decoded` makes of an entry, None without a valid one."""
     if self._folder is None:
       return None
-    return self._folder.get(self._key(parts))
+    with _unless_it_fails():
+      entry = self._folder.get(self._key(parts))
+      return entry and decoded(entry)
+    return None
 
   def _put(self, entry, *parts) -> None:
     if self._folder is not None:

@@ -48,7 +48,7 @@ def save(picture: Any, output_dir: str, name: str) -> str:
     # drawn as boxes.
     warnings.filterwarnings('ignore', 'Glyph .* missing')
     # The layout is most of the work, and would be repeated for each file.
-    picture.draw_without_rendering()
+    picture.get_layout_engine().execute(picture)
     picture.set_layout_engine(None)
     inches = picture.get_tightbbox().padded(_MARGIN)
     picture.savefig(path + '.png', dpi=150, bbox_inches=inches)

@@ -11,7 +11,7 @@ A test is slow if it takes `_SLOW` CPU seconds, unless
 
 * it is the cheapest test of a planted fault (`tests/mutants/lists`) and takes at
   most `_MOST`: no fault that the tests know gets past `make test` for seconds;
-* it is the one test of a feature, `_ONE_TEST`, or the cheapest of its file.
+* `levels_kept.txt` names it, or it is the cheapest of its file.
 
 A test that no line names is quick, until it is measured; of the contracts of
 methods, whose time is that of building each method, `make test-quick` runs those
@@ -26,78 +26,12 @@ from typing import Optional
 import pytest
 
 LIST = pathlib.Path(__file__).with_name('levels.txt')
+KEPT = LIST.with_name('levels_kept.txt')
 MEASURED = pathlib.Path('build/test_seconds.json')
 LEVELS = ('medium', 'slow')
 _MEDIUM, _SLOW, _MOST = 0.3, 0.4, 6.0
 _CONTRACTS = 'tests/contracts/methods_test.py'
 _QUICK_METHODS = ('fedavg', 'fedhm', 'ffgg', 'floral', 'local_update')
-_ONE_TEST = (
-    'tests/algorithms/ffgg/async_ffgg_test.py'
-    '::test_the_path_is_that_of_the_numpy_program[uniform]',
-    'tests/algorithms/floral/floral_private_test.py'
-    '::test_a_round_is_that_of_numpy',
-    'tests/algorithms/local_update/local_update_test.py'
-    '::test_with_default_flags_it_is_fedavg[examples]',
-    'tests/algorithms/perm/perm_clusters_test.py'
-    '::test_new_clients_get_the_model_of_the_nearest_cluster',
-    'tests/algorithms/perm/perm_devices_test.py'
-    '::test_clients_deploy_the_models_of_their_tiers',
-    'tests/algorithms/perm/perm_lambda_test.py::test_losses_follow_numpy',
-    'tests/algorithms/perm/perm_new_clients_test.py'
-    '::test_a_new_client_gets_the_models_whose_mixtures_make_up_its_row',
-    'tests/algorithms/perm/perm_new_clients_test.py'
-    '::test_only_new_clients_adapt',
-    'tests/algorithms/perm/perm_test.py'
-    '::test_local_step_of_stage_1_is_that_of_fedavg',
-    'tests/algorithms/perm/perm_test.py::test_local_step_of_the_single_loop',
-    'tests/algorithms/perm/perm_test.py::test_matching_visits_the_support',
-    'tests/baselines/fedfomo_test.py::test_a_round_is_that_of_numpy',
-    'tests/baselines/reductions_test.py::test_it_is_fedavg[ditto]',
-    'tests/baselines/split_methods_test.py'
-    '::test_a_client_that_trains_learns_its_private_weights_once_more',
-    'tests/binaries/after_training_test.py'
-    '::test_a_fork_starts_where_the_run_is',
-    'tests/binaries/after_training_test.py'
-    '::test_tensorflow_alone_scores_raw_rows_as_predict_does',
-    'tests/binaries/compare_test.py::test_tables_plots_and_no_run_twice',
-    'tests/binaries/on_demand_test.py'
-    '::test_nobody_but_cohorts_and_evaluated_clients_is_read',
-    'tests/binaries/train_test.py'
-    '::test_what_is_compiled_is_kept_in_the_folder_of_the_flag',
-    'tests/binaries/tune_test.py::test_kill_at_any_moment_loses_no_trial',
-    'tests/conformance/map_reduce_test.py'
-    '::test_a_round_is_compiled_unless_it_has_two_exchanges[fedavg]',
-    'tests/contracts/hyperparameters_test.py::test_another_value_changes_a_run',
-    'tests/contracts/methods_test.py::test_rounds_give_the_recorded_values',
-    'tests/contracts/options_test.py::test_a_flag_of_train_changes_what_runs',
-    'tests/contracts/options_test.py'
-    '::test_an_option_of_a_rule_changes_its_result',
-    'tests/contracts/options_test.py'
-    '::test_an_option_of_an_attack_changes_what_is_sent',
-    'tests/contracts/options_test.py'
-    '::test_every_flag_arrives_at_the_body_of_its_program',
-    'tests/contracts/rates_test.py'
-    '::test_inputs_give_the_bits_of_constants[fedavg]',
-    'tests/docs_test.py::test_every_python_snippet_runs',
-    'tests/end_to_end/kill_test.py'
-    '::test_kill_at_a_chosen_moment[server state in the transaction-2]',
-    'tests/experiments/auto_rounds_test.py'
-    '::test_ends_when_validation_data_say_so',
-    'tests/experiments/processes_test.py'
-    '::test_a_run_of_a_comparison_is_a_run_alone',
-    'tests/models/keras_outputs_test.py'
-    '::test_masked_steps_are_left_out_as_in_keras[on_fused]',
-    'tests/models/keras_outputs_test.py'
-    '::test_metrics_with_a_state_are_those_of_keras',
-    'tests/plugins_test.py::test_an_installed_plugin_is_in_the_programs',
-    'tests/readme_test.py::test_its_flags_are_in_the_help_and_are_checked',
-    'tests/readme_test.py::test_one_file_is_a_method_of_all_programs',
-    'tests/result_tables_test.py::test_a_page_has_the_tables_of_its_rows',
-    'tests/runtime/kept_test.py::test_an_edited_loss_gives_its_own_numbers',
-    'tests/runtime/kept_test.py'
-    '::test_rounds_are_the_same_bit_for_bit_without_tracing[fedavg]',
-    'tests/runtime/native_test.py::test_nobody_else_reaches_the_worker',
-)
 
 
 def mark(items: list) -> None:
@@ -140,24 +74,30 @@ def chosen(seconds: dict, rows: list) -> dict:
     test = name.partition('[')[0]
     if test != name:
       totals[test] = totals.get(test, 0.0) + value
-  kept = set(_ONE_TEST)
+  stays = kept()
   rows = [[name for name in row if name in totals] for row in rows]
   rows += _by_file(totals)
   # Rows with no cheap test first: the others may be caught by the same tests.
   for row in sorted(
       filter(None, rows), key=lambda row: -min(totals[name] for name in row)
   ):
-    best = min(row, key=lambda name: (name not in kept, totals[name]))
+    best = min(row, key=lambda name: (name not in stays, totals[name]))
     if totals[best] <= _MOST:
-      kept.add(best)
+      stays.add(best)
   found = {}
   for name, value in seconds.items():
-    is_kept = name in kept or name.partition('[')[0] in kept
+    is_kept = name in stays or name.partition('[')[0] in stays
     if value >= _SLOW and not is_kept:
       found[name] = 'slow'
     elif value >= _MEDIUM:
       found[name] = 'medium'
   return found
+
+
+def kept() -> set:
+  """Returns the tests that stay whatever they take."""
+  named = KEPT.read_text(encoding='utf-8').splitlines()
+  return {name for name in named if name and not name.startswith('#')}
 
 
 def _by_file(names) -> list:
@@ -190,12 +130,13 @@ def lines(seconds: dict, levels: dict) -> list:
 def unmeasured(before: list, seconds: dict) -> list:
   """Returns the lines of tests, or of single cases, that were not measured."""
   measured = {name.partition('[')[0] for name in seconds}
+  names = kept()
 
   def is_stale(name):
     test, bracket, _ = name.partition('[')
     # Cases of a test that stays in `make test` are not slow, measured or not.
     if bracket:
-      return name in seconds or test in _ONE_TEST
+      return name in seconds or test in names
     return name in measured
 
   return [line for line in before if not is_stale(line.split(maxsplit=2)[2])]

@@ -264,6 +264,7 @@ def table(name: str, with_losses: bool = False) -> str:
     key = row['variant'], row['algo'], row['flags']
     groups.setdefault(key, []).append(row)
   metric = 'accuracy' if any(row['accuracy'] for row in rows) else 'loss'
+  has_tiers = any(' ' in row['tiers'] for row in rows)  # More than one.
   lines, notes = [], []
   for own in groups.values():
     variant = f'`{own[0]["variant"]}`'
@@ -275,7 +276,7 @@ def table(name: str, with_losses: bool = False) -> str:
         'seeds': len(own),
         f'{metric}_mean': comparison.mean(_column(own, metric)),
         f'{metric}_std': comparison.std(_column(own, metric)),
-        'tiers': _of_tiers(own),
+        'tiers': _of_tiers(own) if has_tiers else '',
         **{
             column.replace('_', ' '): comparison.mean(_column(own, column))
             for column in _LOSSES if with_losses

@@ -3,9 +3,9 @@
     python -m binaries.benchmark_population --clients=1000,100000
 
 Writes populations in the SQLite format of `tff.simulation.datasets` and trains
-FedPer, whose clients keep their output layer, on cohorts of them. Each
-population has its own process, so that peak memory is its own. Neither memory
-nor time should depend on the number of clients.
+a method on cohorts of them, by default FedPer, whose clients keep their output
+layer. Each population has its own process, so that peak memory is its own.
+Neither memory nor time of a round should depend on the number of clients.
 """
 
 import contextlib
@@ -32,6 +32,7 @@ from tff_pers.data.formats import sqlite
 from tff_pers.experiments import flags
 from tff_pers.models import zoo
 from tff_pers.simulation import cohort
+from tff_pers.simulation import position
 from tff_pers.simulation import program
 from tff_pers.simulation import progress
 from tff_pers.simulation import release
@@ -63,7 +64,7 @@ def _run(given: dict[str, Any]) -> None:
         f' {",".join(sizes)}.'
     )
   print(
-      f'fedper, {given["clients_per_round"]} clients per round,'
+      f'{given["algo"]}, {given["clients_per_round"]} clients per round,'
       f' {given["rounds"]} rounds, evaluations of {given["eval_clients"]}'
       ' clients\n'
   )
@@ -155,11 +156,13 @@ class _Clock(progress.Progress):
 
 
 def measure(
-    path: str, *, clients_per_round: int, rounds: int, eval_clients: int
+    path: str, *, algo: str, clients_per_round: int, rounds: int,
+    eval_clients: int, all_states: bool,
 ) -> dict[str, float]:
   """Trains on the population of a file; returns the cells of its row.
 
-  At most all clients take part in a round, or in an evaluation.
+  At most all clients take part in a round, or in an evaluation. With
+  `all_states` all have a state on disk before the first round.
   """
   runtime.use('fused')
   data = _clients(path)
@@ -169,15 +172,20 @@ def measure(
       'population', model, *data[:2], num_classes=_CLASSES,
       clients_per_round=min(clients_per_round, number),
   )
-  method = methods.get('fedper')
+  method = methods.get(algo)
   process = method.build(task, method.hyperparameters())
   with tempfile.TemporaryDirectory() as folder, store.ClientStateStore(
       os.path.join(folder, 'checkpoint.sqlite')
   ) as states:
+    if all_states:
+      server = process.initialize_seeded(0)
+      state = process.initialize_client(server, 0)
+      for client in range(number):
+        states.put(client, state)
+      states.commit(server, position.Position()._asdict())
+    # The evaluation of the run compiles the computations and is not counted.
     trainer = program.TrainingProgram(
-        process, data, states, evaluated=cohort.evaluated(
-            np.arange(number), min(eval_clients, number), seed=0
-        ),
+        process, data, states, evaluated=np.arange(task.clients_per_round)
     )
     with release.Releases(
         folder, trainer.columns, 0
@@ -186,7 +194,9 @@ def measure(
           cohort.uniform(number, task.clients_per_round), rounds=rounds,
           eval_every=rounds, releases=releases, progress=clock,
       )
-    evaluated = data.pick(trainer.evaluated.tolist())
+    evaluated = data.pick(cohort.evaluated(
+        np.arange(number), min(eval_clients, number), seed=0
+    ).tolist())
     evaluation = harness.timed(lambda: trainer.evaluate(evaluated))
   # The first round compiles the computations and is not counted.
   seconds = np.diff(clock.times, axis=0)
@@ -201,6 +211,10 @@ def measure(
 main = flags.Program(
     'benchmark_population', __doc__, _run,
     flags.own_flag('clients', '1000,100000', 'Sizes of the populations.'),
+    flags.own_flag('algo', 'fedper', 'The method.'),
+    flags.own_flag(
+        'all_states', False, 'Whether all clients have a state at first.'
+    ),
     flags.own_flag('clients_per_round', 100, 'Clients per round.', minimum=1),
     flags.own_flag('rounds', 100, 'Rounds.', minimum=2),
     flags.own_flag(

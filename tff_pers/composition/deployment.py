@@ -9,12 +9,15 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers.core import process
+from tff_pers.core import structures
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers import tff
 
 _UNKNOWN_SIZE = 32
 EVALUATION_BATCH = 256
+# Smaller batches are multiples of this, so that sums have the same order.
+_ROWS = 32
 
 
 class Deployed(NamedTuple):
@@ -94,11 +97,16 @@ def deployed_metrics(
       one(deployed.x_spec), one(deployed.y_spec), tf.constant([False]),
       tf.zeros([2], tf.int64),
   )
+  # Filler rows take as long as examples, so a small client has a small batch.
+  rows = structures.num_rows(data['examples']['x'])
+  batch_size = tf.clip_by_value(
+      -(-rows // _ROWS) * _ROWS, _ROWS, EVALUATION_BATCH
+  )
   # Sums over all examples, then one division: a mean of the means of batches
   # would give the short last batch too much weight.
   sums, units = client_data.fold_batches(
       data, step, measured(nothing),
-      seed=tf.zeros([2], tf.int64), batch_size=EVALUATION_BATCH, num_epochs=1,
+      seed=tf.zeros([2], tf.int64), batch_size=batch_size, num_epochs=1,
       shuffle=False,
   )
   count = data['num_examples']

@@ -8,6 +8,7 @@ file is opened.
 """
 
 import collections
+import functools
 import io
 import json
 import os
@@ -346,11 +347,11 @@ class ClientStateStore:
 
   def _write(self, table: str, owner: int, state) -> None:
     self._db.execute(f'DELETE FROM {table} WHERE owner = ?', (owner,))
-    for number, leaf in enumerate(tf.nest.flatten(state)):
-      self._db.executemany(
-          f'INSERT INTO {table} VALUES ({owner}, {number}, ?, ?)',
-          enumerate(_npy_chunks(np.asarray(leaf))),
-      )
+    self._db.executemany(f'INSERT INTO {table} VALUES (?, ?, ?, ?)', (
+        (owner, number, *chunk)
+        for number, leaf in enumerate(tf.nest.flatten(state))
+        for chunk in enumerate(_npy_chunks(np.asarray(leaf)))
+    ))
 
   def _read(self, table: str, owner: int) -> list[Any]:
     """Returns the leaves of an owner, an empty list if there are none."""
@@ -418,20 +419,23 @@ def _npy_chunks(array: np.ndarray) -> Iterator[bytes]:
     raise TypeError(
         f'A state must have leaves of numbers, found dtype {array.dtype}.'
     )
-  header = io.BytesIO()
+  yield _header(array.dtype, array.shape)
   # This makes a scalar an array of one entry; the header keeps the shape ().
-  contiguous = np.ascontiguousarray(array)
-  np.lib.format.write_array_header_1_0(
-      header,
-      dict(
-          descr=np.lib.format.dtype_to_descr(array.dtype),
-          fortran_order=False, shape=array.shape,
-      ),
-  )
-  yield header.getvalue()
-  data = contiguous.reshape(-1).view(np.uint8)
+  data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
   for start in range(0, len(data), CHUNK_BYTES):
     yield data[start:start + CHUNK_BYTES].data
+
+
+# The states of all clients have the same few headers, and NumPy takes longer to
+# write or read one than SQLite takes for a small state.
+@functools.lru_cache
+def _header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
+  header = io.BytesIO()
+  np.lib.format.write_array_header_1_0(header, dict(
+      descr=np.lib.format.dtype_to_descr(dtype), fortran_order=False,
+      shape=shape,
+  ))
+  return header.getvalue()
 
 
 def _leaves(rows) -> Iterator[Any]:
@@ -442,7 +446,7 @@ def _leaves(rows) -> Iterator[Any]:
     if number == 0:
       if array is not None:
         yield array[()]
-      array, offset = _empty_of_header(chunk), 0
+      array, offset = np.empty(*_shape_and_dtype(chunk)), 0
     else:
       assert array is not None  # Number 0 comes first.
       flat = array.reshape(-1).view(np.uint8)
@@ -452,8 +456,9 @@ def _leaves(rows) -> Iterator[Any]:
     yield array[()]
 
 
-def _empty_of_header(chunk: bytes) -> np.ndarray:
-  header = io.BytesIO(chunk)
-  np.lib.format.read_magic(header)
-  shape, _, dtype = np.lib.format.read_array_header_1_0(header)
-  return np.empty(shape, dtype)
+@functools.lru_cache
+def _shape_and_dtype(header: bytes) -> tuple[tuple[int, ...], np.dtype]:
+  file = io.BytesIO(header)
+  np.lib.format.read_magic(file)
+  shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+  return shape, dtype

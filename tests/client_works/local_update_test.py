@@ -156,17 +156,20 @@ def test_the_pull_shortens_the_way(alpha, expected):
   np.testing.assert_allclose(output.metrics['drift'], expected, atol=1e-5)
 
 
-def test_the_fedprox_of_tff_lengthens_it():
+@pytest.mark.parametrize(
+    'alpha, expected', [(0.0, 1.756847), (0.1, 1.885234), (1.0, 4.0)]
+)
+def test_the_fedprox_of_tff_lengthens_it(alpha, expected):
   """Why ours does not build on it: the sign of the pull is wrong in 0.87."""
   theirs = tff.learning.algorithms.build_weighted_fed_prox(
-      tff_models.to_tff_functional_model(_SCALAR), proximal_strength=1.0,
+      tff_models.to_tff_functional_model(_SCALAR), proximal_strength=alpha,
       client_optimizer_fn=tff.learning.optimizers.build_sgdm(0.1),
       server_optimizer_fn=tff.learning.optimizers.build_sgdm(1.0),
   )
   with native.use():  # One round does not pay for fusing it.
     state = theirs.next(theirs.initialize(), [_twenty_batches()]).state
     (w,) = theirs.get_model_weights(state).trainable
-  np.testing.assert_allclose(w - 1.0, [4.0], atol=1e-5)
+  np.testing.assert_allclose(w - 1.0, [expected], atol=1e-5)
 
 
 def _tiny(batch_size=2, **options):

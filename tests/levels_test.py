@@ -76,3 +76,11 @@ def test_the_lists_name_tests_that_are_there():
     # Contracts are tests that an import brings.
     if not path.startswith('tests/contracts/'):
       assert test in defined[path], name
+
+
+def test_what_stays_is_not_slow():
+  stays = levels.kept()
+  assert not [
+      name for name, level in levels.read().items()
+      if level == 'slow' and {name, name.partition('[')[0]} & stays
+  ]

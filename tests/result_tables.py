@@ -264,7 +264,9 @@ def table(name: str, with_losses: bool = False) -> str:
     key = row['variant'], row['algo'], row['flags']
     groups.setdefault(key, []).append(row)
   metric = 'accuracy' if any(row['accuracy'] for row in rows) else 'loss'
-  has_tiers = any(' ' in row['tiers'] for row in rows)  # More than one.
+  sizes = {
+      pair.partition(':')[0] for row in rows for pair in row['tiers'].split()
+  }
   lines, notes = [], []
   for own in groups.values():
     variant = f'`{own[0]["variant"]}`'
@@ -276,7 +278,7 @@ def table(name: str, with_losses: bool = False) -> str:
         'seeds': len(own),
         f'{metric}_mean': comparison.mean(_column(own, metric)),
         f'{metric}_std': comparison.std(_column(own, metric)),
-        'tiers': _of_tiers(own) if has_tiers else '',
+        'tiers': _of_tiers(own) if len(sizes) > 1 else '',
         **{
             column.replace('_', ' '): comparison.mean(_column(own, column))
             for column in _LOSSES if with_losses

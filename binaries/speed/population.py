@@ -42,6 +42,8 @@ del baselines  # Registers.
 
 _WIDTH = 64  # Features of an example.
 _CLASSES = 10
+# As many as a call of an evaluation has, so that the first one compiles it.
+_CLIENTS_PER_CALL = 128
 _FIELDS = {
     'x': records.Field(np.float32, (_WIDTH,)), 'y': records.Field(np.int64),
 }
@@ -58,6 +60,8 @@ def _run(given: dict[str, Any]) -> None:
   if path:
     print(json.dumps(measure(path, **given)))
     return
+  with flags.usage_errors():
+    methods.get(given['algo'])
   if not all(size.strip().isdigit() for size in sizes):
     raise flags.UsageError(
         '`--clients` must be integers, such as 1000,10000, found'
@@ -185,7 +189,8 @@ def measure(
       states.commit(server, position.Position()._asdict())
     # The evaluation of the run compiles the computations and is not counted.
     trainer = program.TrainingProgram(
-        process, data, states, evaluated=np.arange(task.clients_per_round)
+        process, data, states,
+        evaluated=np.arange(min(_CLIENTS_PER_CALL, number)),
     )
     with release.Releases(
         folder, trainer.columns, 0
@@ -211,7 +216,7 @@ def measure(
 main = flags.Program(
     'benchmark_population', __doc__, _run,
     flags.own_flag('clients', '1000,100000', 'Sizes of the populations.'),
-    flags.own_flag('algo', 'fedper', 'The method.'),
+    flags.own_flag('algo', 'fedper', 'Name of the method, without options.'),
     flags.own_flag(
         'all_states', False, 'Whether all clients have a state at first.'
     ),

@@ -106,9 +106,8 @@ def test_tiers_go_with_the_clients_of_own_data(tmp_path):
     (dict(fedhm_full_rank='dense_7'), '`--fedhm_full_rank` must be layers of'),
 ])
 def test_what_does_not_go_together_is_one_sentence(tmp_path, given, message):
-  built = _build(**_own_data(tmp_path), **given)
   with pytest.raises(flags.UsageError, match=message):
-    processes.build(built)
+    processes.build(_build(**_own_data(tmp_path), **given))
 
 
 @pytest.mark.parametrize('model, warns', [

@@ -54,6 +54,8 @@ def test_the_recipe_of_a_paper_gives_way_to_what_is_asked_for():
   assert (values.step_scale, values.warmup) == ('one', 'fedavg')
   with pytest.raises(flags.UsageError, match='recipe of perm must be paper'):
     _build_of('perm[recipe=book]')
+  shown = flags.help_text('', TABLE, ['--algo=perm'])
+  assert 'perm[recipe=paper]\n      schedule=permutation' in shown
   with pytest.raises(flags.UsageError, match='must be left out because there is none'):
     _build_of('fedavg[recipe=paper]')
 

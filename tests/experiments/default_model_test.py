@@ -18,7 +18,7 @@ def _prepared(folder, **given):
 
 @pytest.mark.parametrize('algo, model', [
     ('ffgg', 'mlp'), ('fedper[learning_rate=0.1]', 'mlp'), ('fedbn', 'mlp_bn'),
-    ('heterofl', 'mlp'),
+    ('heterofl', 'mlp'), ('fedhm', 'mlp'),
 ])
 def test_the_model_has_what_the_method_needs(algo, model, tmp_path):
   found = _prepared(tmp_path, algo=algo)
@@ -34,6 +34,8 @@ def test_a_model_that_fits_stays(tmp_path):
   assert _prepared(tmp_path, algo='ffgg', model='mlp_small').remark == ''
   found = _prepared(tmp_path, algo='fedavg')
   assert (found.remark, found.flag('model')) == ('', 'logistic_regression')
+  found = _prepared(tmp_path, algo='fedhm', model='logistic_regression')
+  assert found.flag('model') == 'logistic_regression'
 
 
 def test_a_model_that_was_given_is_refused(tmp_path):

@@ -16,7 +16,8 @@ from tff_pers import tff
 
 _UNKNOWN_SIZE = 32
 EVALUATION_BATCH = 256
-# Smaller batches are multiples of this, so that sums have the same order.
+# Smaller batches are multiples of this: measured, the sums of an example are then
+# the same bit for bit, whatever the size of its batch.
 _ROWS = 32
 
 
@@ -74,7 +75,7 @@ def deployed_metrics(
   Args:
     deployed: The model.
     weights: Its weights.
-    data: Dense client data, or a dataset of batches.
+    data: Dense client data.
   """
 
   def measured(batch):

@@ -435,6 +435,10 @@ class Hyperparameters(Options):
     """Returns what `train` first prints about the task's model; '': nothing."""
     return ''  # Methods that change or split it say how.
 
+  def wants(self, task: Any) -> Sequence[str]:
+    """Returns names of `methods.NEEDS` that `train`'s own model should meet."""
+    return ()  # The method runs without, but not well.
+
   @property
   def messages_per_update(self) -> int:
     """Number of messages per server update in a run by events."""

@@ -75,6 +75,12 @@ NEEDS = {
         '--model=mlp',
         'mlp',
     ),
+    'ranks': Need(
+        'a model with hidden layers, whose small ranks separate the classes',
+        lambda traits: traits.several_layers,
+        '--model=mlp',
+        'mlp',
+    ),
     'widths': Need(
         'a model with hidden layers, to make them narrower',
         lambda traits: traits.has_widths,

@@ -1,6 +1,7 @@
 """Errors about a user's data, each in one sentence."""
 
 import difflib
+import re
 from typing import Optional, Sequence
 
 # Maximum number of names that a sentence lists.
@@ -12,9 +13,12 @@ class DataError(ValueError):
 
 
 def first_line(error: Exception) -> str:
-  """Returns the first line of a library's message, to quote in a sentence."""
-  text = str(error).strip() or type(error).__name__
-  return text.splitlines()[0].rstrip('.')
+  """Returns the first line of a library's message, to quote in a sentence.
+
+  What TensorFlow adds to say where in a graph it happened is left out.
+  """
+  text = re.sub(r'{{.*?}} ?|\[Op:.*', '', str(error)).strip()
+  return (text or type(error).__name__).splitlines()[0].rstrip('. ')
 
 
 def listed(texts: Sequence[str]) -> str:

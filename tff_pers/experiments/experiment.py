@@ -183,17 +183,25 @@ def build(
   fit = methods.fit(
       method, family.declares.traits, family.declares.alternatives()
   )
-  # Another model may have what the method needs.
-  if missing and missing[0].model and fit != 'no' and not brackets_win and (
-      'model' not in given
-  ):
+  # Another model may have what the method needs, or what serves it better.
+  may_choose = not brackets_win and 'model' not in given and fit != 'no'
+  wanted = missing
+  if may_choose and not missing:
+    with flags.usage_errors(
+        f'{method.name}_', option_names(method.hyperparameters)
+    ):
+      wanted = [
+          methods.NEEDS[name] for name in hyperparameters.wants(task)
+          if not methods.NEEDS[name].holds(task.traits)
+      ]
+  if may_choose and wanted and wanted[0].model:
     try:
       return _with_model(
           build(
-              {**asked_for, **imports, 'model': missing[0].model}, table,
+              {**asked_for, **imports, 'model': wanted[0].model}, table,
               byzantine_last=byzantine_last,
           ),
-          missing[0],
+          wanted[0],
       )
     except flags.UsageError as error:
       if 'model' not in str(error):  # Else the task has its own model.

@@ -527,6 +527,11 @@ def help_text(
   for name, flag in table.items():
     if flag.kind == 'shared' or flag.owner in chosen:
       lines += _flag_help(name, flag)
+  for name in filter(methods.names().__contains__, chosen):
+    for recipe, values in methods.get(name).recipes.items():
+      lines += [f'  {name}[recipe={recipe}]', *_wrapped(
+          ', '.join(f'{key}={value}' for key, value in values.items())
+      )]
   if takes_methods and not chosen:
     lines.append(
         '\n--help --algo=NAME --task=NAME also shows the flags --NAME_...'
@@ -551,8 +556,13 @@ def _flag_help(name: str, flag: Flag) -> list[str]:
       f' default: {default_text(name, flag)}'
       + (f'; only with {when}.' if when else '.')
   )
-  return [f'  --{name}'] + textwrap.wrap(
-      text, 78, initial_indent=' ' * 6, subsequent_indent=' ' * 6
+  return [f'  --{name}', *_wrapped(text)]
+
+
+def _wrapped(text: str) -> list[str]:
+  indent = ' ' * 6
+  return textwrap.wrap(
+      text, 78, initial_indent=indent, subsequent_indent=indent
   )
 
 

@@ -107,6 +107,11 @@ class FedHMHyperparameters(hp.MaskedLoss, hp.Aggregation, hp.LocalTraining):
         model, self.ratios(of_task), self.layers_of_full_rank(), self.rank_base
     )
 
+  def wants(self, task: Any) -> Sequence[str]:
+    """Returns `ranks` where the smallest one cannot separate the classes."""
+    ranks = self.tiered(task.model, task.rank_ratios).least_ranks.values()
+    return ('ranks',) * any(rank < task.num_classes - 1 for rank in ranks)
+
   def describe(self, task: Any) -> str:
     """Returns ranks and sizes of the tiers, and a warning if too small."""
     tiered = self.tiered(task.model, task.rank_ratios)
@@ -117,14 +122,11 @@ class FedHMHyperparameters(hp.MaskedLoss, hp.Aggregation, hp.LocalTraining):
             or 'no kernel is factorised'
         ) for ratio, tier in zip(tiered.ratios, tiered.tiers)
     ]
-    rank, name = min(
-        ((rank, names[at]) for at, rank in tiered.least_ranks.items()),
-        default=(task.num_classes, ''),
-    )
-    if rank < task.num_classes - 1:
+    if self.wants(task):
+      rank, at = min((r, at) for at, r in tiered.least_ranks.items())
       lines.append(
-          f'The smallest rank, {rank} of {name}, is less than the number of'
-          f' classes minus 1, {task.num_classes - 1}: it cannot separate'
+          f'The smallest rank, {rank} of {names[at]}, is less than the number'
+          f' of classes minus 1, {task.num_classes - 1}: it cannot separate'
           f' {task.num_classes} classes. Tip: larger --fedhm_tiers, or a'
           ' --model with wider layers.'
       )

@@ -16,8 +16,8 @@ from tff_pers import tff
 
 _UNKNOWN_SIZE = 32
 EVALUATION_BATCH = 256
-# Smaller batches are multiples of this: measured, the sums of an example are then
-# the same bit for bit, whatever the size of its batch.
+# Smaller batches are multiples of this: measured, the values of an example are
+# then the same bit for bit, whatever the size of its batch.
 _ROWS = 32
 
 

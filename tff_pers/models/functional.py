@@ -114,7 +114,8 @@ class FunctionalModel:
     init: `(seed: int64[2]) -> weights`, a structure of float tensors of one
       dtype; empty only if all weights are frozen.
     predict: `(weights, x, training: bool, seed: int64[2]) -> predictions`, with
-      x [batch, ...] and predictions [batch, ...]; `seed` feeds dropout.
+      x [batch, ...] and predictions [batch, ...]; `seed` feeds dropout. The
+      batch's size may be unknown when it is traced.
     example_loss: `(y, predictions) -> loss per example`, [batch].
     x_spec: Spec of x; leading dimension None. For several inputs, a dict or a
       tuple of specs, and x is one of tensors.

@@ -44,6 +44,23 @@ def path(
   return np.array(thetas)
 
 
+def noise_of_draws(oracle: least_squares.LeastSquares, number: int) -> float:
+  """Returns how far uniform draws put the mean of R thetas from theta*.
+
+  The mean message tends to 0, and F_m is affine in theta. A client is drawn
+  without regard to theta, so the mean of theta is theta* but for who was drawn:
+  the root mean square is sqrt(tr(H^-1 C H^-T) / R), H the mean Jacobian of the
+  F_m, C the covariance of F_m(theta*) over clients.
+  """
+  at_root = oracle.operators(oracle.root)
+  jacobian = np.stack([
+      np.mean(oracle.operators(oracle.root + unit) - at_root, axis=0)
+      for unit in np.eye(len(oracle.root))
+  ], axis=1)
+  apart = np.linalg.solve(jacobian, np.transpose(at_root))
+  return np.sqrt(np.mean(np.sum(apart**2, axis=0)) / number)
+
+
 def _problem(name: str, seed: int) -> least_squares.LeastSquares:
   family = tasks.get(name)
   task = family.build(tasks.TaskRequest(seed=seed), family.options())
@@ -110,6 +127,11 @@ def _print_bias(number: int = 20000) -> None:
           f'| `{redispatch}` | {in_flight} | {np.median(ratios):.2f} |'
           f' {np.mean(apart):.3f} |'
       )
+  noise = [
+      noise_of_draws(_problem('overpersonalized_control', seed), number * 3 // 4)
+      for seed in _SEEDS
+  ]
+  print(f'\nBy the noise of uniform draws alone: {np.mean(noise):.3f}')
 
 
 if __name__ == '__main__':

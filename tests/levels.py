@@ -100,6 +100,11 @@ def kept() -> set:
   return {name for name in named if name and not name.startswith('#')}
 
 
+def _partly(names) -> set:
+  """Returns the tests of which only some cases stay."""
+  return {name.partition('[')[0] for name in names if '[' in name} - names
+
+
 def _by_file(names) -> list:
   """Returns the tests of each file, as if they were those of a fault."""
   files = {}
@@ -113,14 +118,19 @@ def lines(seconds: dict, levels: dict) -> list:
   cases = {}
   for name in seconds:
     cases.setdefault(name.partition('[')[0], []).append(name)
-  found = []
+  found, stays = [], kept()
+  partly = _partly(stays)
   for test, names in cases.items():
     own = {levels.get(name) for name in names}
-    if len(own) == 1:
+    if len(own) == 1 and test not in partly:
       total = sum(seconds[name] for name in names)
       found += [(test, own.pop(), total)]
     else:
-      found += [(name, levels.get(name), seconds[name]) for name in names]
+      # A line for the test itself may say that its other cases are slow.
+      found += [
+          (name, levels.get(name, 'medium' if name in stays else None), value)
+          for name, value in ((name, seconds[name]) for name in names)
+      ]
   return [
       f'{level} {value:.1f} {name}' for name, level, value in sorted(found)
       if level is not None
@@ -131,12 +141,15 @@ def unmeasured(before: list, seconds: dict) -> list:
   """Returns the lines of tests, or of single cases, that were not measured."""
   measured = {name.partition('[')[0] for name in seconds}
   names = kept()
+  partly = _partly(names)
 
   def is_stale(name):
     test, bracket, _ = name.partition('[')
     # What stays in `make test` is not slow, measured or not.
-    is_kept = name in names or test in names
-    return is_kept or (name in seconds if bracket else name in measured)
+    if name in names or test in names:
+      return True
+    # Of a test that is slow but for some cases, these alone were measured.
+    return name in seconds or not bracket and test in measured - partly
 
   return [line for line in before if not is_stale(line.split(maxsplit=2)[2])]
 

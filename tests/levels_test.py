@@ -78,6 +78,14 @@ def test_the_lists_name_tests_that_are_there():
       assert test in defined[path], name
 
 
+def test_cases_stay_of_a_test_that_is_slow(monkeypatch):
+  monkeypatch.setattr(levels, 'kept', lambda: {'a.py::cases[2]'})
+  before = ['slow 9.0 a.py::cases', 'slow 9.0 a.py::cases[2]']
+  seconds = {'a.py::cases[2]': 0.1}
+  assert levels.unmeasured(before, seconds) == before[:1]
+  assert levels.lines(seconds, {}) == ['medium 0.1 a.py::cases[2]']
+
+
 def test_what_stays_is_not_slow():
   stays = levels.kept()
   assert not [

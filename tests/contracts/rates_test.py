@@ -13,6 +13,8 @@ from tff_pers.experiments import sweep
 
 # These read the examples themselves, which are others in every run.
 NOT_SHARED = ('fedbuff',)
+# Python divides by its numbers.
+FIXED = ('l2gd',)
 
 
 def _clients(variant, folder, model):
@@ -35,7 +37,9 @@ def test_inputs_give_the_bits_of_constants(algo, tmp_path, monkeypatch):
       name.rstrip('_'): number.value for name, number in last.numbers.items()
       if number.readers and not number.fixed
   }
-  assert inputs
+  assert bool(inputs) == (algo not in FIXED)
+  if algo in FIXED:
+    return
   moved = ','.join(f'{name}={0.7 * value}' for name, value in inputs.items())
   shared = _clients(f'{algo}[{moved}]', tmp_path / 'shared', model)
   is_shared = processes._last.built is last.built  # pylint: disable=protected-access

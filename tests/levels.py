@@ -127,10 +127,9 @@ def lines(seconds: dict, levels: dict) -> list:
       found += [(test, own.pop(), total)]
     else:
       # A line for the test itself may say that its other cases are slow.
-      found += [
-          (name, levels.get(name, 'medium' if name in stays else None), value)
-          for name, value in ((name, seconds[name]) for name in names)
-      ]
+      for name in names:
+        level = levels.get(name, 'medium' if name in stays else None)
+        found.append((name, level, seconds[name]))
   return [
       f'{level} {value:.1f} {name}' for name, level, value in sorted(found)
       if level is not None

@@ -145,10 +145,12 @@ def page(
     lines = [{
         'task': title, **{line['method']: line[title] for line in lines}
     } for title in list(lines[0])[1:]]
+  table = results.markdown(list(lines[0]), lines)
+  star = ' \\*: the best value is at an end of its grid;' * ('*' in table)
   text = [
-      results.markdown(list(lines[0]), lines),
-      '(Means over seeds ± the standard deviation; \\*: the best value is at an'
-      ' end of its grid; MB of a client in a whole run, mean over tasks.)',
+      table,
+      f'(Means over seeds ± the standard deviation;{star} MB of a client in a'
+      ' whole run, mean over tasks.)',
   ]
   if is_enough(of_tasks):
     text += [*_verdict(of_tasks), f'![Mean ranks]({picture})']

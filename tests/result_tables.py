@@ -369,7 +369,8 @@ def _table_of_tasks(name: str) -> str:
   )
   return '\n\n'.join([
       overview.page(rows, stale, f'images/{name}_ranks.png'),
-      f'(`results/{name.partition("/")[0]}/*.csv`, commits {", ".join(commits)}.)',
+      f'(`results/{name.partition("/")[0]}/*.csv`,'
+      f' commit{"s"[:len(commits) > 1]} {", ".join(commits)}.)',
       *_stale_notes(notes),
   ])
 

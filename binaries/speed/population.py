@@ -42,8 +42,6 @@ del baselines  # Registers.
 
 _WIDTH = 64  # Features of an example.
 _CLASSES = 10
-# As many as a call of an evaluation has, so that the first one compiles it.
-_CLIENTS_PER_CALL = 128
 _FIELDS = {
     'x': records.Field(np.float32, (_WIDTH,)), 'y': records.Field(np.int64),
 }
@@ -187,10 +185,11 @@ def measure(
       for client in range(number):
         states.put(client, state)
       states.commit(server, position.Position()._asdict())
-    # The evaluation of the run compiles the computations and is not counted.
+    # The evaluation of the run has as many clients as one call, compiles the
+    # computations and is not counted.
     trainer = program.TrainingProgram(
         process, data, states,
-        evaluated=np.arange(min(_CLIENTS_PER_CALL, number)),
+        evaluated=np.arange(min(program.CLIENTS_PER_CALL, number)),
     )
     with release.Releases(
         folder, trainer.columns, 0

@@ -179,7 +179,7 @@ def test_evaluation_in_parts_changes_no_number(problem, monkeypatch):
   process, data = problem
   trainer = program.TrainingProgram(process, data, store.ClientStateStore())
   whole = trainer.evaluate(data)
-  monkeypatch.setattr(program, '_CLIENTS_PER_CALL', 3)
+  monkeypatch.setattr(program, 'CLIENTS_PER_CALL', 3)
   _assert_same(trainer.evaluate(data), whole)
   assert whole['loss'].shape == (4,)
   assert whole['num_examples'].tolist() == [

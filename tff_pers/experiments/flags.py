@@ -527,8 +527,9 @@ def help_text(
   for name, flag in table.items():
     if flag.kind == 'shared' or flag.owner in chosen:
       lines += _flag_help(name, flag)
-  for name in filter(methods.names().__contains__, chosen):
-    for recipe, values in methods.get(name).recipes.items():
+  for name in methods.names():
+    recipes = methods.get(name).recipes if name in chosen else {}
+    for recipe, values in recipes.items():
       lines += [f'  {name}[recipe={recipe}]', *_wrapped(
           ', '.join(f'{key}={value}' for key, value in values.items())
       )]

@@ -34,7 +34,7 @@ from tff_pers.simulation import store
 from tff_pers import tff
 
 # Clients evaluated in one call, to bound memory; it changes no number.
-_CLIENTS_PER_CALL = 128
+CLIENTS_PER_CALL = 128
 # A checkpoint is taken after every evaluated round, and after any round once
 # the last checkpoint is this old.
 _CHECKPOINT_SECONDS = 60.0
@@ -487,8 +487,8 @@ def _by_metric(results) -> dict[str, np.ndarray]:
 
 def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
   """Yields `items` in parts, each evaluated in one call."""
-  for start in range(0, len(items), _CLIENTS_PER_CALL):
-    yield items[start:start + _CLIENTS_PER_CALL]
+  for start in range(0, len(items), CLIENTS_PER_CALL):
+    yield items[start:start + CLIENTS_PER_CALL]
 
 
 def _build_initialize_clients(process) -> tff.Computation:

@@ -173,13 +173,14 @@ def test_11_no_neighbourhood_for_any_seed(seed):
 def test_11_on_the_control_there_is_a_floor_and_same_client_is_biased():
   task, floors = _task('overpersonalized_control'), {}
   oracle = least_squares.LeastSquares(task)
-  for redispatch in ('uniform_idle', 'same_client'):
+  for redispatch in ('uniform_idle', 'same_client', 'uniform'):
     path, _ = _path(task, _events(3000, redispatch=redispatch), 3000)
     floors[redispatch] = np.linalg.norm(
         path[-500:] - oracle.root, axis=1
     ).mean()
   assert floors['uniform_idle'] >= 0.05
   assert floors['same_client'] >= 3 * floors['uniform_idle']
+  assert floors['uniform'] <= floors['uniform_idle']
 
 
 def test_11_uniform_draws_have_no_bias():

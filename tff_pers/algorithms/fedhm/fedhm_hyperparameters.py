@@ -109,8 +109,8 @@ class FedHMHyperparameters(hp.MaskedLoss, hp.Aggregation, hp.LocalTraining):
 
   def wants(self, task: Any) -> Sequence[str]:
     """Returns `ranks` where the smallest one cannot separate the classes."""
-    ranks = self.tiered(task.model, task.rank_ratios).least_ranks.values()
-    return ('ranks',) * any(rank < task.num_classes - 1 for rank in ranks)
+    tiered = self.tiered(task.model, task.rank_ratios)
+    return ('ranks',) if _ranks_below(tiered, task.num_classes - 1) else ()
 
   def describe(self, task: Any) -> str:
     """Returns ranks and sizes of the tiers, and a warning if too small."""
@@ -122,8 +122,9 @@ class FedHMHyperparameters(hp.MaskedLoss, hp.Aggregation, hp.LocalTraining):
             or 'no kernel is factorised'
         ) for ratio, tier in zip(tiered.ratios, tiered.tiers)
     ]
-    if self.wants(task):
-      rank, at = min((r, at) for at, r in tiered.least_ranks.items())
+    too_small = _ranks_below(tiered, task.num_classes - 1)
+    if too_small:
+      rank, at = min(too_small)
       lines.append(
           f'The smallest rank, {rank} of {names[at]}, is less than the number'
           f' of classes minus 1, {task.num_classes - 1}: it cannot separate'
@@ -131,6 +132,13 @@ class FedHMHyperparameters(hp.MaskedLoss, hp.Aggregation, hp.LocalTraining):
           ' --model with wider layers.'
       )
     return '\n'.join(lines)
+
+
+def _ranks_below(
+    tiered: tiered_model.TieredModel, least: int
+) -> list[tuple[int, int]]:
+  """Returns the smallest ranks below a number, with their weights' numbers."""
+  return [(rank, at) for at, rank in tiered.least_ranks.items() if rank < least]
 
 
 def _number(text: str) -> float:

@@ -34,7 +34,8 @@ setup:
 train: setup
 	$(PYTHON_VENV) -m binaries.compare --task=digits --algos=perm,local_only,fedavg_finetuned,fedavg --output_dir=$(OUT) $(ARGS)
 
-PYTEST = $(PYTHON_VENV) -m pytest -n 2 --dist=worksteal --timeout-method=thread
+# Files with nothing but such tests are not even collected.
+PYTEST = $(PYTHON_VENV) -m pytest -n 2 --dist=worksteal --timeout-method=thread $(patsubst %,--ignore=%,$(filter-out tests/mutants/%,$(TEXT_TESTS)))
 
 test: setup
 	$(PYTEST) -m "not slow and not text" --timeout=300 $(ARGS)

@@ -30,7 +30,7 @@ _LAST = 100
 # Flags of `compare_tuned` for Figure 6: Theta_{1:50}, and GD, Nesterov, heavy
 # ball, or GD with several alpha at the server. In delta form, the server step
 # of the methods is eta / gamma. The paper does not state its alpha, and tries 9
-# x 9 rates. The grid belongs to the figure and does not grow.
+# x 9 rates.
 TUNED = (
     '--algos=' + ','.join(
         f'{algo}local_steps=50,local_epochs=0]' for algo in (
@@ -39,7 +39,6 @@ TUNED = (
         )
     ),
     '--grid=learning_rate:0.03,0.1,0.3,1;server_learning_rate:0.1,0.3,1',
-    '--extensions=0',
 )
 
 

@@ -220,15 +220,18 @@ def test_task_is_measured_and_has_the_run_on_the_curve(tmp_path, capsys):
   assert float(row['kappa']) == pytest.approx(kappa, rel=1e-6)
 
 
-def test_the_grid_of_figure_6_stays_as_declared(tmp_path, monkeypatch):
+def test_a_grid_that_is_given_replaces_that_of_figure_6(tmp_path, monkeypatch):
   handed = []
   monkeypatch.setattr(
       tuned_sweep, 'main', lambda argv: handed.append(argv) or 0
   )
-  assert _run(tmp_path, '--figure=6', '--extensions=2') == 0
+  assert _run(tmp_path, '--figure=6', '--grid=learning_rate:0.1') == 0
   # What is given comes later, and wins.
   argv, = handed
-  assert argv.index('--extensions=0') < argv.index('--extensions=2')
+  grids = [word for word in argv if word.startswith('--grid=')]
+  assert len(grids) == 2 and grids[-1] == '--grid=learning_rate:0.1'
+  # It grows, unless a flag says otherwise.
+  assert not any(word.startswith('--extensions') for word in argv)
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ tf.config.threading.set_inter_op_parallelism_threads(1)
 native.drop_default_context()
 
 
-_GROWTH = 5e8  # Bytes, after which memory is worth a second to be freed.
+_GROWTH = 3e8  # Bytes, after which memory is worth a second to be freed.
 _size_before = 0.0
 
 pytest_addoption = slowest.add_option
@@ -76,6 +76,8 @@ def _nothing_stays_behind():
           value.cache_clear()
   global _size_before  # pylint: disable=global-statement
   if psutil.Process().memory_info().rss > _size_before + _GROWTH:
+    # Clears TensorFlow's compiled kernels, those of functions that are gone, too.
+    tf.random.set_seed(None)
     gc.collect()
     # The native runtime tells the allocator to keep what is freed.
     libc = ctypes.CDLL(None)

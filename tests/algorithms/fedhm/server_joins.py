@@ -2,7 +2,7 @@
 
     python -m tests.algorithms.fedhm.server_joins FILE.csv
 
-writes the table of docs/fedhm.md in a minute: accuracies of the full model on
+writes the table of docs/fedhm.md in two minutes: accuracies of the full model on
 the digits after 60 rounds, three seeds. In the code of the authors the server's
 own model is one of full rank that arrives in such a round; the library averages
 what clients send.

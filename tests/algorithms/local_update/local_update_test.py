@@ -1,7 +1,6 @@
 """The family as TFF processes: checks 3 and 6 of its sheet, metrics, errors."""
 
 import functools
-import types
 
 import numpy as np
 import pytest
@@ -16,6 +15,8 @@ from tff_pers.algorithms.local_update import local_update
 from tff_pers.client_works import local_update as work_lib
 from tff_pers.composition import server_optimizers
 from tff_pers.config import methods
+from tff_pers.experiments import experiment
+from tff_pers.experiments import flags
 from tff_pers.numerics import thetas
 
 _EXACT = functools.partial(agree_lib.agree, rtol=1e-12, atol=1e-12)
@@ -104,15 +105,24 @@ def test_the_sum_of_all_gradients_with_eta_gamma_is_fedavg():
 
 @pytest.mark.parametrize('client_weighting', ['examples', 'uniform'])
 def test_with_default_flags_it_is_fedavg(client_weighting):
-  """Clients with 3 to 7 examples have the same weights in both."""
-  task = types.SimpleNamespace(
-      model=problems.tiny_model(), client_weighting=client_weighting
-  )
+  """Clients of unequal size, the rate and the steps that suit the digits."""
   found, expected = (
-      rounds.train(method.build(task, method.hyperparameters()))[0]
-      for method in map(methods.get, ('local_update', 'fedavg'))
+      rounds.train(
+          built.method.build(built.task, built.hyperparameters),
+          clients=built.task.train,
+      )[0]
+      for built in (
+          experiment.build(
+              dict(
+                  algo=algo, task='digits', partition='dirichlet[alpha=0.3]',
+                  num_clients=5, client_weighting=client_weighting,
+              ),
+              flags.all_flags(flags.own_flag('algo', '', '')),
+          )
+          for algo in ('local_update', 'fedavg')
+      )
   )
-  _assert_same_weights(found, expected)
+  _assert_same_weights(found, expected, atol=1e-6)  # float32.
 
 
 def test_momentum_on_differences_of_models_is_momentum_on_sums():

@@ -10,7 +10,7 @@ from typing import Any, Iterable, Mapping, Sequence
 _Settings = Mapping[str, Mapping[str, Any]]
 
 # `local_update` has names of its own for the numbers of local SGD. With those
-# of a task it is FedAvg by default; a task of epochs leaves its number of steps.
+# of a task it is FedAvg by default; one of epochs leaves its number of steps.
 _ALSO_CALLED = {
     'gamma': 'learning_rate', 'eta': 'learning_rate',
     'num_steps': 'local_steps',

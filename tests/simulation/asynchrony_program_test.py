@@ -77,18 +77,29 @@ def test_messages_are_applied_once_each_as_computed_at_what_was_sent(options):
   assert trainer.position.virtual_time == events.time_of(25)
 
 
-def test_a_client_goes_on_from_its_own_state():
-  """Ditto of one full step: v <- v - 0.1 (A_i (v - c_i) + (v - w))."""
+@pytest.mark.parametrize('redispatch', ['uniform_idle', 'uniform'])
+def test_a_client_goes_on_from_its_own_state(redispatch):
+  """Ditto of one full step: v <- v - 0.1 (A_i (v - c_i) + (v - w)).
+
+  Of a client that is sent a task while it is busy, too: v is then what the task
+  before leaves, w what it was sent.
+  """
   problem = problems.q6()
   process = ditto.build_ditto(
       problem.model, ditto.DittoHyperparameters(**_ONE_STEP),
       client_weighting='uniform',
   )
   states = store.ClientStateStore()
-  events = event_runs.schedule(6, 25, in_flight=3)
+  events = event_runs.schedule(6, 25, in_flight=3, redispatch=redispatch)
   trainer = event_runs.trainer(process, problem.clients(), events, states)
   for _ in event_runs.updates(trainer, 25):
     pass
+  under_way = [
+      np.setdiff1d(np.flatnonzero(events.sent_after <= n), events.order[:n])
+      for n in range(25)
+  ]
+  most = max(np.bincount(events.client[tasks]).max() for tasks in under_way)
+  assert (most > 1) == (redispatch == 'uniform')
   expected = {}
   for i, w in _played(events, 25)[1]:
     v = expected.get(i, problem.start)

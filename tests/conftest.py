@@ -49,9 +49,9 @@ def pytest_collection_modifyitems(items):
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish():
   # What TensorFlow, TFF and pytest have made by now is never garbage: a million
-  # objects that need not be looked at again and again. Nor need be what tests
-  # of a file share, after every 70,000 new objects (the default), which took a
-  # tenth of all tests' time.
+  # objects that need not be looked at again and again. Nor need what tests of a
+  # file share, after every 70,000 new objects (the default), which took a tenth
+  # of all tests' time; that memory has grown says when to look.
   gc.freeze()
   gc.set_threshold(50000, 20, 20)
   gc.enable()
@@ -74,6 +74,10 @@ def _nothing_stays_behind():
       for value in vars(module).values():
         if hasattr(value, 'cache_clear'):
           value.cache_clear()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown():
   global _size_before  # pylint: disable=global-statement
   if psutil.Process().memory_info().rss > _size_before + _GROWTH:
     # Clears TensorFlow's compiled kernels, those of functions that are gone, too.

@@ -9,11 +9,12 @@ from typing import Any, Iterable, Mapping, Sequence
 # By method, then by hyperparameter.
 _Settings = Mapping[str, Mapping[str, Any]]
 
-# `local_update` has names of its own for the numbers of local SGD. With those
-# of a task it is FedAvg by default; one of epochs leaves its number of steps.
-_ALSO_CALLED = {
-    'gamma': 'learning_rate', 'eta': 'learning_rate',
-    'num_steps': 'local_steps',
+# By method, its own names for the numbers of local SGD. With those of a task
+# `local_update` is FedAvg by default; a task of epochs says nothing of K.
+_OWN_NAMES = {
+    'local_update': dict(
+        gamma='learning_rate', eta='learning_rate', num_steps='local_steps'
+    ),
 }
 _EPOCH = dict(local_steps=0, local_epochs=1)
 _STEPS = dict(local_epochs=0)
@@ -172,7 +173,7 @@ def of(
   for key in ('', method):
     for row in rows:
       merged.update(row.get(key, {}))
-  for name, other in _ALSO_CALLED.items():
+  for name, other in _OWN_NAMES.get(method, {}).items():
     if merged.get(other):
       merged.setdefault(name, merged[other])
   return {name: merged[name] for name in names if name in merged}

@@ -34,7 +34,7 @@ setup:
 train: setup
 	$(PYTHON_VENV) -m binaries.compare --task=digits --algos=perm,local_only,fedavg_finetuned,fedavg --output_dir=$(OUT) $(ARGS)
 
-# Files with nothing but such tests are not even collected.
+# Files that hold nothing but tests of texts are not even collected.
 PYTEST = $(PYTHON_VENV) -m pytest -n 2 --dist=worksteal --timeout-method=thread $(patsubst %,--ignore=%,$(filter-out tests/mutants/%,$(TEXT_TESTS)))
 
 test: setup

@@ -20,6 +20,7 @@ from tff_pers.experiments import flags
 from tff_pers.runtime import fused
 from tff_pers.simulation import cohort
 
+_TABLE = flags.all_flags(flags.own_flag('algo', '', ''))
 _CLIENTS, _ROUNDS, _SEEDS = 20, 60, (0, 1, 2)
 _COLUMNS = (
     'digits', 'clients of a round', 'rounds without full rank', 'as they arrive',
@@ -34,7 +35,7 @@ def accuracies(partition: str, per_round: int, seed: int) -> tuple[int, list]:
           algo='fedhm', task='digits', model='mlp', partition=partition,
           num_clients=_CLIENTS, clients_per_round=per_round, seed=seed,
       ),
-      flags.all_flags(flags.own_flag('algo', '', '')),
+      _TABLE,
   )
   task = built.task
   tiered = built.hyperparameters.tiered(task.model, task.rank_ratios)

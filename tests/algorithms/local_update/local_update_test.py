@@ -106,6 +106,7 @@ def test_the_sum_of_all_gradients_with_eta_gamma_is_fedavg():
 @pytest.mark.parametrize('client_weighting', ['examples', 'uniform'])
 def test_with_default_flags_it_is_fedavg(client_weighting):
   """Clients of unequal size, the rate and the steps that suit the digits."""
+  table = flags.all_flags(flags.own_flag('algo', '', ''))
   found, expected = (
       rounds.train(
           built.method.build(built.task, built.hyperparameters),
@@ -117,7 +118,7 @@ def test_with_default_flags_it_is_fedavg(client_weighting):
                   algo=algo, task='digits', partition='dirichlet[alpha=0.3]',
                   num_clients=5, client_weighting=client_weighting,
               ),
-              flags.all_flags(flags.own_flag('algo', '', '')),
+              table,
           )
           for algo in ('local_update', 'fedavg')
       )

@@ -1,90 +1,17 @@
 """A user's table: what is said, scaled, written; equal to by hand."""
 
-import csv
 import json
 
 import numpy as np
 import pytest
-from sklearn import datasets
 
 from binaries import train
+from examples import hospitals
 from tff_pers.config import methods
 from tff_pers.config import traits as traits_lib
-from tff_pers.data import split as split_lib
 from tff_pers.data import tasks
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
-
-_CLIENTS = 10
-
-
-def _cancer():
-  """Returns columns of breast_cancer: client, y, split, 30 raw features.
-
-  The clients are hospitals whose patients differ in the first feature.
-  """
-  data = datasets.load_breast_cancer()
-  generator = np.random.default_rng(0)
-  radius = data.data[:, 0] + generator.normal(0, 3, len(data.data))
-  client = np.argsort(np.argsort(radius)) * _CLIENTS // len(radius)
-  split = np.zeros(len(radius), int)
-  for rows in map(np.flatnonzero, client == np.arange(_CLIENTS)[:, None]):
-    [own] = split_lib.split_clients([len(rows)], 0, 0.8)
-    split[rows[own.test]] = 1
-  return dict(
-      client=[f'hospital {number}' for number in client],
-      y=data.target.tolist(), split=split.tolist(),
-      **{
-          name: values.tolist()
-          for name, values in zip(data.feature_names, data.data.T)
-      },
-  )
-
-
-def _gaps(columns):
-  """Makes a text of a column, and gaps in it and in another one."""
-  generator = np.random.default_rng(1)
-  area = np.array(columns['mean area'])
-  size = np.digitize(area, np.quantile(area, [0.3, 0.7]))
-  columns = dict(columns)
-  del columns['mean area']
-  columns['size'] = [
-      '' if gap else ('small', 'medium', 'large')[place]
-      for place, gap in zip(size, generator.random(len(size)) < 0.1)
-  ]
-  columns['mean smoothness'] = [
-      'NA' if gap else value
-      for value, gap in zip(
-          columns['mean smoothness'], generator.random(len(size)) < 0.2
-      )
-  ]
-  return columns
-
-
-def _by_hand(columns):
-  """Returns what somebody would feed to a model, all of it numbers."""
-  train_rows = np.array(columns['split']) == 0
-  made = {name: columns[name] for name in ('client', 'y', 'split')}
-  for name, column in columns.items():
-    if name == 'size':
-      for text in ('large', 'medium', 'small'):
-        made[f'size {text}'] = [int(cell == text) for cell in column]
-      made['no size'] = [int(not cell) for cell in column]
-    elif name not in made:
-      values = np.array([np.nan if v == 'NA' else v for v in column], float)
-      mean = np.nanmean(values[train_rows])
-      scaled = (values - mean) / np.nanstd(values[train_rows])
-      made[name] = np.nan_to_num(scaled).tolist()
-      if np.isnan(values).any():
-        made[f'no {name}'] = np.isnan(values).astype(int).tolist()
-  return made
-
-
-def _write(path, columns):
-  with open(path, 'w', encoding='utf-8', newline='') as file:
-    writer = csv.writer(file)
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values()))
 
 
 @pytest.fixture(autouse=True)
@@ -100,16 +27,14 @@ _GAP_FLAGS = ['--csv_missing=mean', '--csv_categories=one_hot']
 def _tables(tmp_path_factory):
   """Returns flags of the tables, raw and scaled by hand, by name."""
   folder = tmp_path_factory.mktemp('tables')
-  flags = {}
-  for name, columns, own in (
-      ('raw', _cancer(), []), ('gaps', _gaps(_cancer()), _GAP_FLAGS)
-  ):
-    by_hand = f'{name}, by hand'
-    for table, made in ((name, columns), (by_hand, _by_hand(columns))):
-      _write(folder / f'{table}.csv', made)
-    flags[name] = [f'--data_dir={folder / name}.csv', *own]
-    flags[by_hand] = [f'--data_dir={folder / by_hand}.csv', '--nostandardize']
-  return flags
+  hospitals.write(folder)
+  return {
+      name: [
+          f'--data_dir={folder / name}.csv',
+          *(['--nostandardize'] if 'by_hand' in name else []),
+          *(_GAP_FLAGS if name == 'gaps' else []),
+      ] for name in ('raw', 'gaps', 'raw_by_hand', 'gaps_by_hand')
+  }
 
 
 def _train(folder, *argv):
@@ -120,7 +45,7 @@ def _train(folder, *argv):
 def test_x_is_what_one_makes_by_hand(tables, name):
   """To a bit or two of float32: the file's numbers are rounded before."""
   built = []
-  for which in (name, f'{name}, by hand'):
+  for which in (name, f'{name}_by_hand'):
     path = tables[which][0].split('=')[1]
     options = {'missing': 'mean', 'categories': 'one_hot'}
     built.append(tasks.get('csv').build(
@@ -154,8 +79,8 @@ def _columns_by_hand(outputs):
 def _accuracies(tables, tmp_path, algo, name, *argv):
   """Returns the final accuracy with default flags and by hand."""
   found = []
-  for which in (name, f'{name}, by hand'):
-    folder = tmp_path / algo / which.replace(', ', '_')
+  for which in (name, f'{name}_by_hand'):
+    folder = tmp_path / algo / which
     assert _train(folder, f'--algo={algo}', *tables[which], *argv) == 0
     found.append(results.read_run(str(folder)).metrics['accuracy_mean'][-1])
   return found
@@ -222,14 +147,14 @@ def _hearts(tmp_path_factory):
   generator = np.random.default_rng(0)
   age, chol = generator.normal(54, 9, 200), generator.normal(246, 50, 200)
   risk = (age - 54) / 9 + (chol - 246) / 50 + generator.normal(0, 1, 200)
-  _write(path, dict(
+  hospitals.write_csv(path, dict(
       client=np.arange(200) % 4, y=(risk > 0).astype(float), age=age, chol=chol
   ))
   return path
 
 
 def test_other_names_of_clients_change_no_accuracy(tmp_path):
-  columns = _cancer()
+  columns = hospitals.raw()
   del columns['split']
   found = []
   for name in ('hospital ', 'a '):
@@ -239,7 +164,7 @@ def test_other_names_of_clients_change_no_accuracy(tmp_path):
         else f'{name}{9 - int(client.split()[1])}'
         for client in columns['client']
     ]
-    _write(tmp_path / 'my.csv', {**columns, 'client': renamed})
+    hospitals.write_csv(tmp_path / 'my.csv', {**columns, 'client': renamed})
     folder = tmp_path / name.strip()
     assert _train(
         folder, '--algo=local_only', f'--data_dir={tmp_path / "my.csv"}',

@@ -71,7 +71,7 @@ def test_what_travels_are_fields_of_the_server_state(name):
 
 
 def test_a_pair_is_refused_as_declared_on_files(tmp_path):
-  """The table has a `-` and no task without files does: a user's own file."""
+  """A `-` of the table where the data are a user's own file."""
   path = tmp_path / 'mine.csv'
   path.write_text('client,x,y\n' + '0,1,0\n0,2,1\n1,1,0\n1,3,1\n' * 5)
   refused = [n for n in methods.names() if _fit(n, 'csv') == 'no']

@@ -102,7 +102,7 @@ _UPDATES = 3000
 
 DECLARATION = registry.Declaration(
     classification=False, model='least_squares',
-    num_clients=SCALES['tiny'].num_clients, groups=False,
+    num_clients=SCALES['tiny'].num_clients, groups=False, networks=(),
 )
 
 

@@ -100,4 +100,6 @@ def write(folder: pathlib.Path) -> None:
 
 
 if __name__ == '__main__':
+  if len(sys.argv) != 2:
+    sys.exit('Usage: python -m examples.hospitals FOLDER')
   write(pathlib.Path(sys.argv[1]))

@@ -122,7 +122,7 @@ TABLE: Mapping[str, _Settings] = {
     # alike, steps of more than 2 / 28 diverge.
     'school': {
         '': dict(learning_rate=0.05),
-        'fedsgd': dict(learning_rate=0.01),  # Multiplied by local_steps = 20.
+        'fedsgd': dict(learning_rate=0.0025),  # Multiplied by local_steps = 20.
     },
     # Adaptive Federated Optimization, Table 8: client step sizes of FedAvg.
     'shakespeare': {

@@ -45,6 +45,13 @@ def test_sizes_that_are_not_fixed_are_unknown():
   assert outputs.num_floats([integers]) == 0
 
 
+def test_clients_that_have_not_trained_what_they_keep_are_counted():
+  assert outputs.absent_sentence(num_kept=0, num_clients=60) == ''
+  assert outputs.absent_sentence(num_kept=60, num_clients=60) == ''
+  said = outputs.absent_sentence(num_kept=16, num_clients=60)
+  assert said.startswith('44 of 60 clients were in no round;')
+
+
 _HEALTH = {
     'lambda': 2.0, 'lambda_scale': 1e6, 'weights_entropy': 0.5,
     'weights_nonzeros': 4.6, 'weights_self': 0.25, 'weights_alone': 0.05,

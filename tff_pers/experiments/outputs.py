@@ -142,6 +142,23 @@ def dropped_sentence(folder: str) -> str:
   return f'Dropped because of NaN or infinity: {", ".join(clients)}.'
 
 
+def absent_sentence(num_kept: int, num_clients: int) -> str:
+  """Returns a sentence if clients have not trained what they keep, else ''.
+
+  Args:
+    num_kept: Number of clients with a state from training; 0: the method keeps
+      nothing with clients.
+    num_clients: Number of clients that cohorts are drawn from.
+  """
+  if num_kept in (0, num_clients):
+    return ''
+  return (
+      f'{num_clients - num_kept} of {num_clients} clients were in no round;'
+      ' what they keep is as it was at the start, and their metrics count in'
+      ' all means. Tip: more --rounds or --clients_per_round.'
+  )
+
+
 def initial_loss(task: task_lib.Task, seed: int) -> Optional[float]:
   """Returns the test loss of the untrained model, mean over evaluated clients.
 

@@ -175,6 +175,7 @@ def execute(
       checkpoint.
   """
   exported = exports.positions(export, experiment)
+  absent = ''
   with flags.usage_errors():
     lock = folders.FolderLock(folder)
   with lock, _sentences(experiment, folder):
@@ -222,6 +223,9 @@ def execute(
             experiment, process, states, folder, is_enough, draw
         )
         exports.write(experiment, trainer, folder, exported, export.kind)
+        absent = outputs.absent_sentence(
+            len(states.clients()), experiment.task.num_clients
+        )
         # Last: a run that is killed before this rewrites its results.
         trainer.finish()
     if not quiet:
@@ -235,7 +239,7 @@ def execute(
       rows = results.read_run(folder).metrics
       promise = privacy.sentence(experiment.promised, int(rows['round'][-1]))
     for sentence in (
-        promise, outputs.dropped_sentence(folder),
+        promise, absent, outputs.dropped_sentence(folder),
         outputs.worse_sentence(folder), outputs.rarity_sentence(folder),
     ):
       if sentence:

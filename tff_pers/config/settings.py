@@ -123,6 +123,7 @@ TABLE: Mapping[str, _Settings] = {
     'school': {
         '': dict(learning_rate=0.05),
         'fedsgd': dict(learning_rate=0.0025),  # Multiplied by local_steps = 20.
+        'pfedme': dict(inner_lr=0.02),  # Times lam + 28, which is 43.
     },
     # Adaptive Federated Optimization, Table 8: client step sizes of FedAvg.
     'shakespeare': {

@@ -67,7 +67,7 @@ def test_statistics_of_all_clients_are_refused(tmp_path, capsys):
 def test_a_fork_has_cohorts_of_the_same_size(tmp_path, capsys):
   run = [*_TINY, '--rounds=1', f'--output_dir={tmp_path}/run']
   assert train.main(run) == 0
-  assert 'ditto: 3 of 6 clients were in no round' in capsys.readouterr().out
+  assert 'ditto: 3 of 6 clients have not trained' in capsys.readouterr().out
   fork = ['train', f'--fork={tmp_path}/run', f'--output_dir={tmp_path}/fork',
           '--rounds=2', '--clients_per_round=2']
   assert train.main(fork) == 2

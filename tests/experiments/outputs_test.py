@@ -49,7 +49,7 @@ def test_clients_that_have_not_trained_what_they_keep_are_counted():
   assert outputs.absent_sentence(num_kept=0, num_clients=60) == ''
   assert outputs.absent_sentence(num_kept=60, num_clients=60) == ''
   said = outputs.absent_sentence(num_kept=16, num_clients=60)
-  assert said.startswith('44 of 60 clients were in no round;')
+  assert said.startswith('44 of 60 clients have not trained;')
 
 
 _HEALTH = {

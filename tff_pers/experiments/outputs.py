@@ -153,9 +153,9 @@ def absent_sentence(num_kept: int, num_clients: int) -> str:
   if num_kept in (0, num_clients):
     return ''
   return (
-      f'{num_clients - num_kept} of {num_clients} clients have not trained; what'
-      ' they keep is as it was at the start, and their metrics count in all'
-      ' means. Tip: more --rounds or --clients_per_round.'
+      f'{num_clients - num_kept} of {num_clients} clients have not trained;'
+      ' what they keep is as it was at the start, and their metrics count in'
+      ' all means. Tip: more --rounds or --clients_per_round.'
   )
 
 

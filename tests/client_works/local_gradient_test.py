@@ -9,6 +9,7 @@ import tensorflow as tf
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
 from tff_pers.data import client_data
+from tff_pers.models import keras
 from tff_pers.models import zoo
 
 _SEED = tf.constant([3, 4], tf.int64)
@@ -37,6 +38,33 @@ def _count_examples(model, counted):
     return model.example_loss(y, predictions)
 
   return dataclasses.replace(model, example_loss=example_loss)
+
+
+def test_one_row_of_a_convolution():
+  """Of an empty half, TensorFlow has no gradient there."""
+  inputs = tf.keras.Sequential([
+      tf.keras.layers.Conv2D(2, 2), tf.keras.layers.Flatten(),
+      tf.keras.layers.Dense(2),
+  ])
+  model = keras.from_keras(
+      inputs, tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+      x_spec=tf.TensorSpec([None, 3, 3, 1], tf.float32),
+  )
+  weights = model.init(_SEED)
+  data = client_data.dense(
+      0, np.ones((1, 3, 3, 1), np.float32), np.zeros(1, np.int32)
+  )
+  found = tf.function(lambda: local_gradient.compute(
+      model, weights, tf.nest.map_structure(tf.constant, data), seed=_SEED
+  ))()
+  with tf.GradientTape() as tape:
+    tape.watch(weights)
+    predictions = model.predict(weights, data['examples']['x'], False, _SEED)
+    loss = -tf.nn.log_softmax(predictions)[0, 0]
+  assert (found.num_rows, found.variance) == (1, 0)
+  np.testing.assert_allclose(found.loss, loss, rtol=1e-6)
+  for one, other in zip(found.gradient, tape.gradient(loss, weights)):
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
 def test_gradient_evaluations():

@@ -369,7 +369,9 @@ def unread(method, hyperparameters):
   watched = copy.copy(hyperparameters)
   object.__setattr__(watched, '__class__', Watched)
   read.clear()
-  methods.get(method).build(_task('plain'), watched)
+  needs_norm = 'batch_norm' in methods.get(method).needs
+  task = _task('normalized' if needs_norm else 'plain')
+  methods.get(method).build(task, watched)
   return [name for name in specs(method) if name not in read]
 
 
@@ -499,6 +501,8 @@ def test_another_value_changes_a_run_of_other_variants(method):
   rng = np.random.default_rng(len(pairs))
   for name in rng.permutation(list(specs(method)))[:_SAMPLE]:
     task_name, variant = pairs[rng.integers(len(pairs))]
+    if (name, task_name) == ('rank_base', 'convolutional'):
+      continue  # The one convolution is so small that all bases give rank 1.
     found = verdict(method, task_name, variant, name)
     if found not in ('acts', 'refused'):
       wrong[f'{task_name}, {variant}'] = found

@@ -69,13 +69,14 @@ def compute(
 
   def step(halves, batch):
     # The rows of a batch are in random order, so every second one is a random
-    # half.
+    # half. Of a single row, the other half is that row, masked: TensorFlow's
+    # convolutions have no gradient of an empty batch.
     first, second = halves
     number = tf.shape(batch.mask)[0]
-    return (
-        add(first, _rows(batch, tf.range(0, number, 2))),
-        add(second, _rows(batch, tf.range(1, number, 2))),
-    )
+    start = tf.clip_by_value(number - 1, 0, 1)
+    rest = _rows(batch, tf.range(start, number, 2))
+    rest = rest._replace(mask=tf.logical_and(rest.mask, number > 1))
+    return add(first, _rows(batch, tf.range(0, number, 2))), add(second, rest)
 
   a, b = client_data.fold_batches(
       data, step, (nothing, nothing), seed=seed, batch_size=size,

@@ -27,8 +27,8 @@ from tff_pers.models import functional
 class FedSgdHyperparameters(hp.Aggregation, hp.LocalBatches):
   """Hyperparameters of FedSGD."""
 
-  # K times this is the step of a round, .1 as a default: it diverges where local
-  # steps of .1 do, not earlier.
+  # K times this is the step of a round, .1 as a default: it diverges where
+  # local steps of .1 do, not earlier.
   learning_rate: float = hp.field(
       0.005, 'Step size eta of the server, per gradient of a minibatch.',
       above=0.0, search=hp.Around(20),

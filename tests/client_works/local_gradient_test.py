@@ -42,12 +42,12 @@ def _count_examples(model, counted):
 
 def test_one_row_of_a_convolution():
   """Of an empty half, TensorFlow has no gradient there."""
-  inputs = tf.keras.Sequential([
+  network = tf.keras.Sequential([
       tf.keras.layers.Conv2D(2, 2), tf.keras.layers.Flatten(),
       tf.keras.layers.Dense(2),
   ])
   model = keras.from_keras(
-      inputs, tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+      network, tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
       x_spec=tf.TensorSpec([None, 3, 3, 1], tf.float32),
   )
   weights = model.init(_SEED)

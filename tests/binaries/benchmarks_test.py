@@ -53,13 +53,19 @@ def _words(values):
   return [f'--{name}={value}' for name, value in values.items()]
 
 
-@pytest.mark.parametrize('scale', ['cpu', 'paper'])
-def test_floral_hands_on_what_its_parts_say(tmp_path, monkeypatch, scale):
+@pytest.fixture(name='handed')
+def fixture_handed(monkeypatch):
+  """Command lines of compare_tuned, which is not run."""
   handed = []
   monkeypatch.setattr(
       flags.Program, '__call__', lambda own, argv: handed.append(argv) or 0
   )
   monkeypatch.setattr(benchmark_runs, 'of_parts', lambda *args: 'the page')
+  return handed
+
+
+@pytest.mark.parametrize('scale', ['cpu', 'paper'])
+def test_floral_hands_on_what_its_parts_say(tmp_path, handed, scale):
   assert benchmark.main([
       'benchmark', 'floral', f'--scale={scale}', '--data_dir=/data',
       '--parts=adaptors,mnist_shifted', f'--output_dir={tmp_path}',
@@ -69,6 +75,20 @@ def test_floral_hands_on_what_its_parts_say(tmp_path, monkeypatch, scale):
   assert not [flag for flag in generated if flag.startswith('--data_dir')]
   assert '--data_dir=/data' in images
   assert ('--num_clients=40' in images) == (scale == 'cpu')
+
+
+def test_chosen_methods_bring_their_own_grids_and_flags(tmp_path, handed):
+  assert benchmark.main([
+      'benchmark', 'overview', '--parts=iid', '--algos=perm,fedavg',
+      f'--output_dir={tmp_path}',
+  ]) == 0
+  (argv,) = handed
+  assert '--algos=perm,fedavg' in argv
+  assert (
+      '--grid=learning_rate:0.1,0.3,1;perm.warmup_rounds:5,10;'
+      'fedavg.local_steps:5,20'
+  ) in [flag.replace('; ', ';') for flag in argv]
+  assert not [flag for flag in argv if flag.startswith('--ditto_')]
 
 
 def test_an_unknown_part_is_one_sentence(tmp_path, capsys):

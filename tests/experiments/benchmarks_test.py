@@ -80,14 +80,14 @@ def test_texts_are_kept_as_they_are_typed(tmp_path):
   }
   assert benchmark.flags('paper', 'one')['seeds'] == '0'
   part = benchmark.parts['one']
-  assert part.embedded and not benchmark.chooses_algos
+  assert part.embedded
   assert part.published.of('fedavg[local_steps=1,momentum=0]') == 0.5
   assert part.published.of('fedavg') is None
 
 
 @pytest.mark.parametrize('old, new, message', [
     ('page: page.md', 'file: page.md',
-     'some.yaml must have keys among help, title, .*, chooses_algos, found'
+     'some.yaml must have keys among help, title, .*, parts, found'
      " 'file'"),
     ('page: page.md\n', '', 'some.yaml must have the key page, found none'),
     ('    embedded: true', '    data_dir: none',

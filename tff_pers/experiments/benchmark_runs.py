@@ -135,24 +135,23 @@ def _flag_table(
 ) -> dict[str, flags.Flag]:
   """Returns the flags of a benchmark; `handed` are those of compare_tuned."""
   scales, what = tuple(benchmark.scales), 'model, rounds and writers'
-  own, left_out = [], set()
+  own = []
   if benchmark.parts:
-    what, left_out = 'models, rounds and clients', {'algos', 'grid'}
-    own.append(flags.own_flag(
-        'parts', ','.join(benchmark.parts), 'Comparisons to run.'
-    ))
-  if benchmark.chooses_algos:
-    own.append(flags.own_flag(
-        'algos', _TABLE, 'Methods: `table`, the list of the benchmark; `all`,'
-        ' all that run on the task; or a list, such as'
-        ' perm,fedavg[server_learning_rate=0.5].',
-    ))
+    what = 'models, rounds and clients'
+    own = [
+        flags.own_flag(
+            'parts', ','.join(benchmark.parts), 'Comparisons to run.'
+        ),
+        flags.own_flag(
+            'algos', _TABLE, 'Methods: `table`, the list of the benchmark;'
+            ' `all`, all that run on the task; or a list, such as'
+            ' perm,fedavg[server_learning_rate=0.5].',
+        ),
+    ]
   own.insert(0, flags.own_flag(
       'scale', scales[0], f'Size: {what}.', choices=scales
   ))
-  return {
-      **dict(own), **{k: v for k, v in handed.items() if k not in left_out}
-  }
+  return {**handed, **dict(own)}
 
 
 def flags_of(
@@ -177,8 +176,14 @@ def flags_of(
   compared = {
       brackets.parse(algo)[0] for algo in brackets.split_list(own['algos'])
   }
-  # The scale has flags of all methods; those of methods that are not compared
-  # would be refused.
+  # The scale has grids and flags of all methods; those of methods that are not
+  # compared would be refused.
+  if 'grid' not in given:
+    own['grid'] = ';'.join(
+        factor for factor in own['grid'].split(';')
+        if factor.partition(':')[0].rpartition('.')[0].strip()
+        in ('', *compared)
+    )
   return {
       name: value for name, value in own.items()
       if name not in table or table[name].kind != 'method'

@@ -95,7 +95,6 @@ class Benchmark(NamedTuple):
       flags of methods that a part does not run are dropped.
     parts: Comparisons by name, whose flags override those of scales; empty: the
       benchmark is one comparison, whose page shows virtual times.
-    chooses_algos: Whether `--algos` may name methods beyond the table's.
   """
 
   help: str
@@ -104,7 +103,6 @@ class Benchmark(NamedTuple):
   page: str
   scales: Mapping[str, Flags]
   parts: Mapping[str, Part] = {}
-  chooses_algos: bool = False
 
   def flags(self, scale: str, part: str) -> dict[str, str]:
     """Returns the flags of `compare_tuned` of a part at a scale."""

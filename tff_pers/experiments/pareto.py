@@ -42,6 +42,7 @@ from tff_pers.data import tasks
 from tff_pers.evaluation import results
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
+from tff_pers.experiments import folders
 from tff_pers.experiments import pareto_tables
 from tff_pers.experiments import pareto_trained
 from tff_pers.experiments import startup
@@ -53,6 +54,7 @@ _POINT = ('gamma', 'num_steps', 'alpha', 'family')
 _SPECTRUM = ('mu', 'L')
 _RUN = ('rounds', 'distance')
 _RECOMMEND = ('recommend', 'accuracy', *_RUN)
+_FILE = 'pareto.csv'
 # Beside those of tasks.
 _FLAGS = (
     flags.own_flag('mu', 1.0, 'Smallest eigenvalue of clients.', above=0.0),
@@ -121,11 +123,14 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   output_dir = given.pop('output_dir', '') or flags.resolve_path('runs/pareto')
-  if given.get('figure'):
-    _check_used(given, ('figure',), f"--figure={given['figure']}")
-    _figure(given['figure'], output_dir)
-  else:
-    _curve(given, table, output_dir)
+  with flags.usage_errors():
+    lock = folders.FolderLock(output_dir)
+  with lock:
+    if given.get('figure'):
+      _check_used(given, ('figure',), f"--figure={given['figure']}")
+      _figure(given['figure'], output_dir)
+    else:
+      _curve(given, table, output_dir)
   print(f'Results are in {output_dir}.')
   return 0
 
@@ -148,7 +153,10 @@ def _figure(number: int, output_dir: str) -> None:
         f'`--figure` must be one of {known}, found {number}.'
     )
   curves = paper_figures.compute(number)
-  _write(output_dir, paper_figures.COLUMNS, paper_figures.rows(curves))
+  results.write_csv(
+      os.path.join(output_dir, _FILE), paper_figures.COLUMNS,
+      paper_figures.rows(curves),
+  )
   pareto_plots.plot_curves(curves, output_dir, f'figure{number}')
   print(f'Figure {number}: {paper_figures.FIGURES[number].summary}.')
 
@@ -186,7 +194,10 @@ def _curve(given, table, output_dir: str) -> None:
     # Beyond that, rounding decides where training ends.
     if not with_task and not recommends and points[0].kappa < 1e10:
       found = pareto_tables.distances(spectrum, own, points)
-  _write(output_dir, frontiers.Point._fields, [p._asdict() for p in points])
+  results.write_csv(
+      os.path.join(output_dir, _FILE), frontiers.Point._fields,
+      [point._asdict() for point in points],
+  )
   if found:
     results.write_csv(
         os.path.join(output_dir, 'distances.csv'), pareto_tables.DISTANCES,
@@ -198,11 +209,6 @@ def _curve(given, table, output_dir: str) -> None:
       spectrum.kappa0, points, output_dir, 'pareto',
       measured.title if measured else f'mu = {own["mu"]:g}, L = {own["L"]:g}',
   )
-
-
-def _write(output_dir: str, columns, rows) -> None:
-  os.makedirs(output_dir, exist_ok=True)
-  results.write_csv(os.path.join(output_dir, 'pareto.csv'), columns, rows)
 
 
 class _Measured(NamedTuple):

@@ -96,9 +96,9 @@ def test_train_names_whose_messages_were_refused(
 def test_cells_that_are_there_are_not_run_again(table, monkeypatch):
   built = []
   build = processes._build  # pylint: disable=protected-access
-  def count(task, method, kind, hyperparameters, attack, *others):
+  def count(task, method, hyperparameters, attack, *others):
     built.append((hyperparameters.aggregator, attack))
-    return build(task, method, kind, hyperparameters, attack, *others)
+    return build(task, method, hyperparameters, attack, *others)
   monkeypatch.setattr(processes, '_build', count)
   before = _read(table / 'robustness.csv')
   assert _run(

@@ -75,7 +75,9 @@ def _make_tables(
     codes = pool.map(_robustness, [(words,) for words in programs.values()])
   for part, code in zip(programs, codes):
     if code:
-      raise flags.Failure(f'The table {part} ended with exit code {code}.')
+      # 2: bad flags, or another process that makes the table.
+      kind = flags.UsageError if code == 2 else flags.Failure
+      raise kind(f'The table {part} ended with exit code {code}.')
 
 
 def _robustness(argv: Sequence[str]) -> int:

@@ -287,7 +287,7 @@ def test_a_client_without_examples_sends_zeros():
 
 
 def test_composes_with_a_server_optimizer_and_an_aggregator_of_tff():
-  """Clipped mean, Adam: float32, two rounds; q of a round by hand."""
+  """Clipped weighted mean, momentum; q of two rounds by hand."""
   problem = surrogates.random_quadratics(2, 3)
   theta, gamma = (0.0, 1.0, 1.0), 0.05
   work = local_update.build_local_update(
@@ -328,7 +328,9 @@ def test_composes_with_a_server_optimizer_and_an_aggregator_of_tff():
         for a, c in zip(problem.curvatures, problem.centers)
     ]
     assert min(map(np.linalg.norm, q)) > 1
-    m = 0.9 * m + np.mean([v / np.linalg.norm(v) for v in q], axis=0)
+    m = 0.9 * m + np.average(
+        [v / np.linalg.norm(v) for v in q], axis=0, weights=problem.num_examples
+    )
     x = x - rate * m
   (found,) = learning.get_model_weights(state).trainable
   # TFF clips by a norm in float32.

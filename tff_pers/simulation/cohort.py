@@ -28,7 +28,11 @@ def uniform(num_clients: int, clients_per_round: int = 0) -> Sampler:
   Raises:
     ValueError: If the cohort size is not in 0..N.
   """
-  _check_size(num_clients, clients_per_round)
+  if not 0 <= clients_per_round <= num_clients:
+    raise ValueError(
+        '`clients_per_round` must be >= 0 and <= the'
+        f' {num_clients} clients that train, found {clients_per_round}.'
+    )
   if clients_per_round in (0, num_clients):
     return lambda seed, round_num: np.arange(num_clients, dtype=np.int32)
 
@@ -83,11 +87,3 @@ def fixed(schedule: Sequence[Sequence[int]]) -> Sampler:
           f' {entry.tolist()} at position {position}.'
       )
   return lambda seed, round_num: cohorts[round_num % len(cohorts)]
-
-
-def _check_size(num_clients: int, clients_per_round: int) -> None:
-  if not 0 <= clients_per_round <= num_clients:
-    raise ValueError(
-        '`clients_per_round` must be >= 0 and <= the'
-        f' {num_clients} clients that train, found {clients_per_round}.'
-    )

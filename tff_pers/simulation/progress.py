@@ -94,10 +94,6 @@ class Progress:
     return self
 
   def __exit__(self, kind, error, trace):
-    self.close()
-
-  def close(self) -> None:
-    """Ends the bar, if there is one."""
     if self._bar is not None:
       self._bar.close()
 

@@ -73,10 +73,6 @@ class Releases:
     return self
 
   def __exit__(self, kind, error, trace):
-    self.close()
-
-  def close(self) -> None:
-    """Ends the thread and closes the log; what was released stays."""
     self._thread.shutdown()
     self._log.close()
 

@@ -77,7 +77,7 @@ def build(experiment: experiment_lib.Experiment) -> Built:
   """
   global _last  # pylint: disable=global-statement
   method, task = experiment.method, experiment.task
-  names = experiment_lib.option_names(method.hyperparameters)
+  names = hp.specs(method.hyperparameters)
   with flags.usage_errors(f'{method.name}_', names):
     promised = experiment.promised
     hyperparameters = experiment_lib.informed(

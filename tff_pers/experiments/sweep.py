@@ -252,15 +252,11 @@ class Sweep:
   def asked(self, variant: str) -> list[str]:
     """Returns the hyperparameters that flags or brackets set, by flag name."""
     algo, options = brackets.parse(variant)
-    names = [
-        name for name in self.given
-        if name in self._table and self._table[name].kind == 'method'
-        and self._table[name].owner == algo
-    ]
-    names += [f'{algo}_{option}' for option in options]
+    own = experiment_lib.own_flags(self.given, self._table, 'method', algo)
     # Brackets may also set shared flags.
-    return [name[len(algo) + 1:] for name in dict.fromkeys(names)
-            if name in self._table]
+    return [
+        name for name in {**own, **options} if f'{algo}_{name}' in self._table
+    ]
 
   def flags_of(self, variant: str, seed: int) -> dict[str, Any]:
     """Returns the flags of one run."""

@@ -134,10 +134,12 @@ def _flag_table(
     benchmark: benchmarks.Benchmark, handed: Mapping[str, flags.Flag]
 ) -> dict[str, flags.Flag]:
   """Returns the flags of a benchmark; `handed` are those of compare_tuned."""
-  scales, what = tuple(benchmark.scales), 'model, rounds and writers'
-  own, left_out = [], set()
-  if benchmark.parts:
-    what, left_out = 'models, rounds and clients', {'algos', 'grid'}
+  scales, has_parts = tuple(benchmark.scales), bool(benchmark.parts)
+  what = (
+      'models, rounds and clients' if has_parts else 'model, rounds and writers'
+  )
+  own = [flags.own_flag('scale', scales[0], f'Size: {what}.', choices=scales)]
+  if has_parts:
     own.append(flags.own_flag(
         'parts', ','.join(benchmark.parts), 'Comparisons to run.'
     ))
@@ -147,12 +149,8 @@ def _flag_table(
         ' all that run on the task; or a list, such as'
         ' perm,fedavg[server_learning_rate=0.5].',
     ))
-  own.insert(0, flags.own_flag(
-      'scale', scales[0], f'Size: {what}.', choices=scales
-  ))
-  return {
-      **dict(own), **{k: v for k, v in handed.items() if k not in left_out}
-  }
+  left_out = ('algos', 'grid') if has_parts else ()
+  return dict(own) | {k: v for k, v in handed.items() if k not in left_out}
 
 
 def flags_of(

@@ -24,6 +24,7 @@ from tff_pers.evaluation import tuning
 from tff_pers.experiments import benchmarks
 from tff_pers.experiments import flags
 from tff_pers.experiments import method_costs
+from tff_pers.experiments import startup
 from tff_pers.experiments import timing
 from tff_pers.experiments import tuned_sweep
 
@@ -54,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     program = f'benchmark {name}'.strip()
 
   def run(given):
-    if flags.wants_help(given) and not name:
+    if startup.wants_help(given) and not name:
       print(__doc__ + '\n'.join(f'  {n:17}{read(n).title}' for n in names()))
       return 0
     return _run(program, name, read(name), given)
@@ -93,7 +94,7 @@ def _run(
   """
   handed = tuned_sweep.main.flag_table()
   table = _flag_table(benchmark, handed)
-  if flags.wants_help(argv):
+  if startup.wants_help(argv):
     # The help of benchmark_NAME shows that script's command.
     text = benchmark.help.replace(f'benchmark {name}', program)
     print(flags.help_text(text, table, argv))

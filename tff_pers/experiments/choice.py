@@ -92,10 +92,9 @@ def _run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     if first.task.about:
       print(first.task.about)
     clock = budgets.Clock(os.path.join(top, _CLOCK))
-    # A finished choice only rewrites its page, which adds no time.
-    is_over = os.path.exists(os.path.join(top, folder_data.CHOICE))
     counted: contextlib.AbstractContextManager[Any] = clock
-    if is_over:
+    if os.path.exists(os.path.join(top, folder_data.CHOICE)):
+      # A finished choice only rewrites its page, which adds no time.
       counted = contextlib.nullcontext()
     with counted:
       return _Choice(sweep, seeds, budget, clock, pool, number).make(

@@ -499,9 +499,6 @@ def as_typed(values: Mapping[str, Any]) -> list[str]:
   return as_words({k: shlex.quote(str(v)) for k, v in values.items()})
 
 
-wants_help = startup.wants_help
-
-
 def help_text(
     summary: str, table: Mapping[str, Flag], argv: Sequence[str]
 ) -> str:
@@ -605,7 +602,7 @@ class Program:
 
   def _main(self, argv: Sequence[str]) -> int:
     table = self.flag_table()
-    if wants_help(argv):
+    if startup.wants_help(argv):
       print(help_text(self._summary, table, argv))
       return 0
     fills = self._own_flags() if self._fills is None else self._fills

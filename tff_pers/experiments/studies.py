@@ -140,7 +140,7 @@ class Study:
     else:
       for name in self._space.defaults:
         draw(name, self._space.dimensions[name])
-      values = self._space.acting_base
+      values = dict(self._space.acting_base)
     trial.set_user_attr('values', values)
     trial.set_user_attr('is_paused', False)
     return Claim(self._study, trial, lock, values, self._unpruned)

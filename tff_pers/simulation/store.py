@@ -379,9 +379,10 @@ class ClientStateStore:
   def _errors(self, others: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Turns SQLite's and other errors into `StoreError`s that name the file."""
     path = self._path
+    kinds: tuple[type[Exception], ...] = (sqlite3.Error, *others)
     try:
       yield
-    except (sqlite3.Error, *others) as error:
+    except kinds as error:
       reason = ' '.join(f'{error}'.split())[:200].rstrip('.')
       raise StoreError(
           f'{path} cannot be read or written: {reason or type(error).__name__}.'

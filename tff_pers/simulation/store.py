@@ -245,10 +245,7 @@ class ClientStateStore:
     """
     with self._errors(_BYTES):
       text = self._meta('position')
-      position = None if text is None else json.loads(text)
-      if not isinstance(position, (dict, type(None))):
-        raise ValueError(f'the position is {position!r}')
-      return position
+      return None if text is None else _read_position(text)
 
   def set_position(self, position: Mapping[str, Any]) -> None:
     """Changes only the position of the last checkpoint.
@@ -387,6 +384,13 @@ class ClientStateStore:
       raise StoreError(
           f'{path} cannot be read or written: {reason or type(error).__name__}.'
       ) from error
+
+
+def _read_position(text: str) -> dict[str, Any]:
+  position = json.loads(text)
+  if not isinstance(position, dict):
+    raise ValueError(f'the position is {position!r}')
+  return position
 
 
 def _num_bytes(state) -> int:

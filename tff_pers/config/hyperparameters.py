@@ -112,11 +112,8 @@ def inherited(
 ) -> Any:
   """Returns the field `name` of the dataclass `base`, changed.
 
-  Args:
-    base: The dataclass.
-    name: The field.
-    default: Its new default; None: the old one.
-    when: Its new condition, see `field`; empty: the old one.
+  It keeps its default if the new one is None, and its condition (see `field`)
+  if the new one is empty.
   """
   spec = base.__dataclass_fields__[name]
   return dataclasses.field(
@@ -243,13 +240,9 @@ def without_idle(
 ) -> dict[str, Any]:
   """Returns the settings that act together with the given values.
 
-  Settings are suggestions for all variants of a method; a setting without
-  effect in the requested variant is dropped, not refused.
-
-  Args:
-    kind: The dataclass.
-    settings: Suggested values by flag name; those `given` are left out.
-    given: Values that the user has set, by flag name.
+  Settings are suggestions for all variants of a method, whose dataclass is
+  `kind`; a setting without effect in the requested variant is dropped, not
+  refused. So are those that the user has given. Both are by flag name.
   """
   kept = {k: value for k, value in settings.items() if k not in given}
   values = {**as_dict(kind()), **kept, **given}

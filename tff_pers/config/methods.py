@@ -220,12 +220,9 @@ def _always(hyperparameters) -> bool:
 def missing_needs(
     method: Method, traits: traits_lib.Traits, hyperparameters: Any = None
 ) -> list[Need]:
-  """Returns what `method` needs and the task lacks.
+  """Returns what `method` needs and a task with these traits lacks.
 
-  Args:
-    method: The method.
-    traits: The traits of the task.
-    hyperparameters: Those of the method; None: the defaults.
+  Without hyperparameters, the method has its defaults.
   """
   hyperparameters = hyperparameters or method.hyperparameters()
   return [
@@ -240,14 +237,9 @@ def fit(
 ) -> str:
   """Returns whether a method runs on a task, as far as declarations say.
 
-  Args:
-    method: The method.
-    default: The traits of the task with the default flags.
-    alternatives: Its traits with other flags.
-
-  Returns:
-    'yes'; 'flags' if only other flags make it possible; 'data' if it depends on
-    the data; 'no'.
+  The task has the traits `default` with the default flags, and alternatives
+  with others. The answer is 'yes'; 'flags' if only other flags make it
+  possible; 'data' if it depends on the data; 'no'.
   """
   if _holds_all(method.needs, default):
     return 'yes'

@@ -111,9 +111,8 @@ class Space:
   def sample(self, draw: Draw) -> dict[str, Any]:
     """Returns the drawn hyperparameters that act, by flag name.
 
-    Args:
-      draw: Is called with one dimension after another. Whether a hyperparameter
-        acts may depend on those drawn before; if not, it is not drawn.
+    `draw` is called with one dimension after another. Whether a hyperparameter
+    acts may depend on those drawn before; if not, it is not drawn.
     """
     specs = hp.specs(self.kind)
     drawn: dict[str, Any] = {}
@@ -124,12 +123,10 @@ class Space:
 
 
 def of(hyperparameters: Any, fixed: Iterable[str] = ()) -> Space:
-  """Returns the search space around `hyperparameters`.
+  """Returns the search space around the hyperparameters of a method on a task.
 
-  Args:
-    hyperparameters: The hyperparameters of a method on a task.
-    fixed: Flag names of those that the user has set. They are not searched, and
-      neither are those that decide whether these act.
+  Those that the user has set, by flag name, are fixed: they are not searched,
+  and neither are those that decide whether these act.
   """
   specs = hp.specs(hyperparameters)
   kept = set(fixed)

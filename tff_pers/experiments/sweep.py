@@ -288,15 +288,10 @@ def of_flags(
     program: str, given: Mapping[str, Any], table: Mapping[str, flags.Flag],
     variants: Sequence[str], name: str = '',
 ) -> Sweep:
-  """Returns the sweep that a program's flags describe.
+  """Returns the sweep that a program's flags describe, with its `--algos`.
 
-  Args:
-    program: Its name.
-    given: Values of the flags that were given.
-    table: All flags.
-    variants: Those of `--algos`.
-    name: Name of the folder runs/<name>_<task>, which `--output_dir` overrides;
-      empty: the program's.
+  Its folder is runs/<name>_<task>, by default with the program's name, unless
+  there is an `--output_dir`.
 
   Raises:
     flags.UsageError: If a flag belongs to another method or task.

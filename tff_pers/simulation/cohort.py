@@ -45,15 +45,10 @@ def uniform(num_clients: int, clients_per_round: int = 0) -> Sampler:
 
 
 def evaluated(honest: np.ndarray, number: int, seed: int) -> np.ndarray:
-  """Returns the clients that a run evaluates, the same in every round.
+  """Returns the clients that a run evaluates, the same in every round, int[K].
 
-  Args:
-    honest: int[H], the honest clients that train, ascending.
-    number: K, how many of them are drawn, without replacement.
-    seed: The run's seed.
-
-  Returns:
-    int[K], ascending.
+  These are K = `number` of the honest clients that train, int[H], drawn without
+  replacement. Both are ascending.
 
   Raises:
     ValueError: If `number` is not in 1..H.
@@ -70,9 +65,7 @@ def evaluated(honest: np.ndarray, number: int, seed: int) -> np.ndarray:
 def fixed(schedule: Sequence[Sequence[int]]) -> Sampler:
   """Returns a sampler that repeats a schedule of cohorts, whatever the seed.
 
-  Args:
-    schedule: The cohort of round t is entry t modulo the length; its clients
-      must be distinct.
+  The cohort of round t is entry t modulo the length of the schedule.
 
   Raises:
     ValueError: If the schedule or a cohort is empty, or names a client twice.

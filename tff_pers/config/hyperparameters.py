@@ -160,9 +160,7 @@ def parse(spec: dataclasses.Field, text: str) -> Any:
 
 def _sentence(spec: dataclasses.Field, value) -> str:
   """Returns the message with what is allowed and what was found."""
-  limit = ''
-  if _is_too_large(spec, value):
-    limit = f' and <= {LARGEST_INTEGER}'
+  limit = f' and <= {LARGEST_INTEGER}' if _is_too_large(spec, value) else ''
   return (
       f'`{flag_name(spec.name)}` must be {allowed(spec)}{limit}, found'
       f' {value!r}.'

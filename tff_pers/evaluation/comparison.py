@@ -217,10 +217,8 @@ def _share_hurt(runs: Runs, variant: str, reference: str) -> Optional[float]:
       return math.nan
     if run.clients is None or other.clients is None:  # Not finished.
       continue
-    metric = 'accuracy'
-    if np.all(np.isnan(run.clients[metric])):
-      # Regression has no accuracy.
-      metric = 'loss'
+    is_regression = np.all(np.isnan(run.clients['accuracy']))
+    metric = 'loss' if is_regression else 'accuracy'
     shares.append(summary.share_hurt(
         *(
             r.final_clients[metric][r.final_clients['seen'] == 1]

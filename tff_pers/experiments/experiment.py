@@ -536,7 +536,7 @@ def own_flags(
   """Returns the given flags of one method or task, without the prefix."""
   return {
       name[len(owner) + 1:]: value for name, value in given.items()
-      if name in table and table[name][1:3] == (kind, owner)
+      if (flag := table.get(name)) and (flag.kind, flag.owner) == (kind, owner)
   }
 
 

@@ -219,9 +219,10 @@ def _run_panels(
   for panel, members in panels.items():
     drawn[panel] = {}
     for curve in members:
-      path = os.path.join(output_dir, _file_name(task.name, panel, curve))
+      title = f'{task.name}, {panel}: {curve.label}'
+      words = re.findall('[a-zA-Z0-9]+', title)
+      path = os.path.join(output_dir, f'{"_".join(words)}.csv')
       if not os.path.exists(path):
-        title = f'{task.name}, {panel}: {curve.label}'
         results.write_csv(
             path, _COLUMNS, _points(task, operator, curve, given, title)
         )
@@ -279,11 +280,6 @@ def _table(task_name, panel, curves, given) -> str:
       row[f'round {r}'] = text
     rows.append(row)
   return f'\n{task_name}, {panel}\n\n{results.markdown(list(rows[0]), rows)}\n'
-
-
-def _file_name(task_name: str, panel: str, curve) -> str:
-  text = f'{task_name} {panel} {curve.label}'
-  return re.sub(r'[^a-zA-Z0-9]+', '_', text).strip('_') + '.csv'
 
 
 main = flags.Program(

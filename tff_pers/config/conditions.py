@@ -17,9 +17,7 @@ _TERM = re.compile(r'(\w+)(=|!=)([\w.]+)')
 def holds(condition: str, values: Mapping[str, Any]) -> bool:
   """Returns whether the values satisfy the condition.
 
-  Args:
-    condition: See the module.
-    values: The values of all hyperparameters, by flag name.
+  They are those of all hyperparameters, by flag name.
 
   Raises:
     ValueError: If the condition is malformed or names an unknown

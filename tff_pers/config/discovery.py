@@ -14,12 +14,8 @@ from typing import Any, Iterable, Sequence
 def import_modules(package: str, path: Iterable[str]) -> list[types.ModuleType]:
   """Imports all modules of a package, and of the packages in it.
 
-  Args:
-    package: Its name, `__name__` in its `__init__.py`.
-    path: Its folders, `__path__` in its `__init__.py`.
-
-  Returns:
-    The modules, sorted by name.
+  The arguments are `__name__` and `__path__` in its `__init__.py`. Returns the
+  modules, sorted by name.
 
   Raises:
     ImportError: If a module cannot be imported for any reason; it is named.
@@ -56,10 +52,7 @@ def builders(modules: Sequence[types.ModuleType]) -> dict[str, Any]:
   """Returns the builders and hyperparameters of methods, by name.
 
   These are functions `build_*` and classes `*Hyperparameters`, each from the
-  module that defines it.
-
-  Args:
-    modules: The modules of a package.
+  module of a package that defines it.
 
   Raises:
     ValueError: If two modules define the same name.

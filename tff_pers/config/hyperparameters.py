@@ -16,6 +16,7 @@ method); only the most important ones do, so that ten trials are enough.
 import dataclasses
 import inspect
 import math
+import operator
 import textwrap
 from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
@@ -27,6 +28,11 @@ from tff_pers import number_inputs
 # fields that declare no others; `--help` does not repeat them for each field.
 LARGEST_INTEGER = 2**31 - 1
 LARGEST_SEED = 2**63 - 1
+# By argument of `field`, as texts show it.
+_BOUNDS = dict(
+    minimum=('>=', operator.ge), above=('>', operator.gt),
+    maximum=('<=', operator.le), below=('<', operator.lt),
+)
 
 
 class Around(NamedTuple):
@@ -106,11 +112,8 @@ def inherited(
 ) -> Any:
   """Returns the field `name` of the dataclass `base`, changed.
 
-  Args:
-    base: The dataclass.
-    name: The field.
-    default: Its new default; None: the old one.
-    when: Its new condition, see `field`; empty: the old one.
+  It keeps its default if the new one is None, and its condition (see `field`)
+  if the new one is empty.
   """
   spec = base.__dataclass_fields__[name]
   return dataclasses.field(
@@ -157,9 +160,7 @@ def parse(spec: dataclasses.Field, text: str) -> Any:
 
 def _sentence(spec: dataclasses.Field, value) -> str:
   """Returns the message with what is allowed and what was found."""
-  limit = ''
-  if _is_too_large(spec, value):
-    limit = f' and <= {LARGEST_INTEGER}'
+  limit = f' and <= {LARGEST_INTEGER}' if _is_too_large(spec, value) else ''
   return (
       f'`{flag_name(spec.name)}` must be {allowed(spec)}{limit}, found'
       f' {value!r}.'
@@ -174,21 +175,20 @@ def validate(hyperparameters: Any) -> None:
       differs from its default though the others leave it without effect; says
       what is allowed and what was found.
   """
-  fields = dataclasses.fields(hyperparameters)
+  fields = specs(hyperparameters)
   values = {
       name: number_inputs.plain(value)
       for name, value in as_dict(hyperparameters).items()
   }
-  for spec in fields:
-    check(spec, values[flag_name(spec.name)])
-  for spec in fields:
-    value = values[flag_name(spec.name)]
-    if not acts(spec, values) and value != spec.default:
+  for name, spec in fields.items():
+    check(spec, values[name])
+  for name, spec in fields.items():
+    if not acts(spec, values) and values[name] != spec.default:
       when = spec.metadata['when']
       raise ValueError(
-          f'`{flag_name(spec.name)}` must be left at'
-          f' {conditions.as_text(spec.default)} unless {when} because it has no'
-          f' effect otherwise, found {conditions.as_text(value)} with'
+          f'`{name}` must be left at {conditions.as_text(spec.default)} unless'
+          f' {when} because it has no effect otherwise, found'
+          f' {conditions.as_text(values[name])} with'
           f' {conditions.found(when, values)}.'
       )
 
@@ -238,20 +238,13 @@ def without_idle(
 ) -> dict[str, Any]:
   """Returns the settings that act together with the given values.
 
-  Settings are suggestions for all variants of a method; a setting without
-  effect in the requested variant is dropped, not refused.
-
-  Args:
-    kind: The dataclass.
-    settings: Suggested values by flag name; those `given` are left out.
-    given: Values that the user has set, by flag name.
+  Settings are suggestions for all variants of a method, whose dataclass is
+  `kind`; a setting without effect in the requested variant is dropped, not
+  refused. So are those that the user has given. Both are by flag name.
   """
   kept = {k: value for k, value in settings.items() if k not in given}
   values = {**as_dict(kind()), **kept, **given}
-  idle = {
-      flag_name(spec.name) for spec in dataclasses.fields(kind)
-      if not acts(spec, values)
-  }
+  idle = {n for n, spec in specs(kind).items() if not acts(spec, values)}
   if idle.isdisjoint(kept):
     return kept
   # Without one setting, another that depended on it may be idle, too.
@@ -274,14 +267,12 @@ def is_allowed(spec: dataclasses.Field, value: Any) -> bool:
     return False
   if isinstance(spec.default, int) and not isinstance(value, int):
     return False
-  return not (
-      _is_too_large(spec, value)
+  return (
+      not _is_too_large(spec, value)
       # Not `math.isfinite`, which fails for very large integers.
-      or not -math.inf < value < math.inf
-      or (meta['minimum'] is not None and value < meta['minimum'])
-      or (meta['above'] is not None and value <= meta['above'])
-      or (meta['maximum'] is not None and value > meta['maximum'])
-      or (meta['below'] is not None and value >= meta['below'])
+      and -math.inf < value < math.inf
+      and all(meta[name] is None or keeps(value, meta[name])
+              for name, (_, keeps) in _BOUNDS.items())
   )
 
 
@@ -303,20 +294,12 @@ def allowed(spec: dataclasses.Field) -> str:
     return 'true or false'
   if isinstance(spec.default, str) and not meta['auto']:
     return 'a string'
-  is_int = isinstance(spec.default, int)
-  text = 'an integer' if is_int else 'a number'
-  bounds = []
-  if meta['minimum'] is not None:
-    bounds.append(f">= {meta['minimum']}")
-  if meta['above'] is not None:
-    bounds.append(f"> {meta['above']}")
-  if meta['maximum'] is not None:
-    bounds.append(f"<= {meta['maximum']}")
-  if meta['below'] is not None:
-    bounds.append(f"< {meta['below']}")
-  if bounds:
-    text += ' ' + ' and '.join(bounds)
-  return ' or '.join([text, *meta['auto']])
+  text = 'an integer' if isinstance(spec.default, int) else 'a number'
+  bounds = ' and '.join(
+      f'{sign} {meta[name]}' for name, (sign, _) in _BOUNDS.items()
+      if meta[name] is not None
+  )
+  return ' or '.join([f'{text} {bounds}'.rstrip(), *meta['auto']])
 
 
 _RAISES = (
@@ -496,8 +479,7 @@ class LocalBatches(Hyperparameters):
   def num_visited(self, num_examples: int) -> int:
     """Returns how many examples a client visits in a round, with repeats.
 
-    Args:
-      num_examples: Its number of examples; a pass may end in a short minibatch.
+    It has `num_examples`; a pass may end in a short minibatch.
     """
     if self.local_epochs or not num_examples:
       return self.local_epochs * num_examples
@@ -552,7 +534,14 @@ class LocalTraining(LocalBatches):
 
   def __post_init__(self):
     super().__post_init__()
-    _check_schedule(self)
+    schedule = self.learning_rate_schedule
+    rounds = self.schedule_rounds() if schedule != 'constant' else []
+    if schedule != 'steps' and len(rounds) > 1:
+      raise ValueError(
+          '`learning_rate_rounds` must be one number with'
+          f' learning_rate_schedule={schedule}, found'
+          f' {self.learning_rate_rounds!r}.'
+      )
     if self.momentum and self.longest_line() == 1:
       raise ValueError(
           '`momentum` must be 0 where a client takes one step whenever it takes'
@@ -597,16 +586,3 @@ class LocalTraining(LocalBatches):
 @dataclasses.dataclass(frozen=True)
 class AveragedTraining(Aggregation, LocalTraining):
   """Local SGD whose results the server averages."""
-
-
-def _check_schedule(training: LocalTraining) -> None:
-  """Raises if the rounds do not fit the schedule."""
-  if training.learning_rate_schedule == 'constant':
-    return
-  rounds = training.schedule_rounds()
-  if training.learning_rate_schedule != 'steps' and len(rounds) > 1:
-    raise ValueError(
-        '`learning_rate_rounds` must be one number with'
-        f' learning_rate_schedule={training.learning_rate_schedule}, found'
-        f' {training.learning_rate_rounds!r}.'
-    )

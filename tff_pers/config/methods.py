@@ -124,7 +124,8 @@ class Method:
     summary: One line for `--help`.
     driver: One of `DRIVERS`.
     travels: What may be sent; None if the method has a `next` of its own.
-    weighs_clients: Whether `client_weighting` of the task has an effect.
+    weighs_clients: Whether `client_weighting` of the task has an effect; if
+      not, programs accept only `--client_weighting=uniform`.
     recipes: Options by name, for `perm[recipe=paper]`: hyperparameters by flag
       name, and possibly `client_weighting`.
     revision: Is raised when the rounds with default flags become others, so
@@ -174,19 +175,9 @@ def register(
 ) -> Callable[[_Build], _Build]:
   """Returns a decorator that registers `build` under `name`.
 
-  Args:
-    name: The value of `--algo`.
-    hyperparameters: Its dataclass.
-    needs: Names from `NEEDS`; or a dictionary from such names to functions
-      `(hyperparameters) -> bool`, for needs that only some hyperparameters,
-      including the defaults, have.
-    summary: One line for `--help`.
-    driver: One of `DRIVERS`.
-    travels: See `Travels`; None if the method has a `next` of its own.
-    weighs_clients: Whether `client_weighting` of the task has an effect; if
-      not, programs accept only `--client_weighting=uniform`.
-    recipes: See `Method`.
-    revision: See `Method`.
+  The arguments are attributes of `Method`. `needs` are names from `NEEDS`; or a
+  dictionary from such names to functions `(hyperparameters) -> bool`, for needs
+  that only some hyperparameters, including the defaults, have.
 
   Raises:
     ValueError: If the name is taken, or a need or the driver is unknown.
@@ -229,12 +220,9 @@ def _always(hyperparameters) -> bool:
 def missing_needs(
     method: Method, traits: traits_lib.Traits, hyperparameters: Any = None
 ) -> list[Need]:
-  """Returns what `method` needs and the task lacks.
+  """Returns what `method` needs and a task with these traits lacks.
 
-  Args:
-    method: The method.
-    traits: The traits of the task.
-    hyperparameters: Those of the method; None: the defaults.
+  Without hyperparameters, the method has its defaults.
   """
   hyperparameters = hyperparameters or method.hyperparameters()
   return [
@@ -249,14 +237,9 @@ def fit(
 ) -> str:
   """Returns whether a method runs on a task, as far as declarations say.
 
-  Args:
-    method: The method.
-    default: The traits of the task with the default flags.
-    alternatives: Its traits with other flags.
-
-  Returns:
-    'yes'; 'flags' if only other flags make it possible; 'data' if it depends on
-    the data; 'no'.
+  The task has the traits `default` with the default flags, and alternatives
+  with others. The answer is 'yes'; 'flags' if only other flags make it
+  possible; 'data' if it depends on the data; 'no'.
   """
   if _holds_all(method.needs, default):
     return 'yes'

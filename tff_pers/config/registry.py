@@ -11,11 +11,7 @@ class Registry(Generic[Entry]):
   """Entries by name; no name can be registered twice."""
 
   def __init__(self, kind: str):
-    """Initializes an empty registry.
-
-    Args:
-      kind: What the names stand for, as in flags and messages, e.g. 'task'.
-    """
+    """`kind` is what names stand for in flags and messages, e.g. 'task'."""
     self._kind = kind
     self._entries: dict[str, Entry] = {}
 

@@ -78,32 +78,28 @@ class Space:
     kind: The dataclass of the hyperparameters.
     base: The defaults on the task, by flag name.
     dimensions: By flag name, first those that do not depend on others.
-    defaults: The base as a point of the space; a default outside its dimension
-      is left out.
+    acting_base: The base values of the dimensions that act given the base. One
+      that stands for that of another hyperparameter, such as 0 for the learning
+      rate, is given as the value that it stands for.
   """
 
   kind: type[Any]
   base: Mapping[str, Any]
   dimensions: Mapping[str, Dimension]
-  defaults: Mapping[str, Any]
+  acting_base: Mapping[str, Any]
 
-  def acting_base(self) -> dict[str, Any]:
-    """Returns the base values of the dimensions that act given the base.
-
-    A base value that stands for that of another hyperparameter, such as 0 for
-    the learning rate, is given as the value that it stands for.
-    """
-    specs = hp.specs(self.kind)
+  @property
+  def defaults(self) -> dict[str, Any]:
+    """The acting base without values outside their dimension."""
     return {
-        name: _meaning(specs[name], self.base) for name in self.dimensions
-        if hp.acts(specs[name], self.base)
+        name: value for name, value in self.acting_base.items()
+        if value in self.dimensions[name]
     }
 
   def near_ends(self, values: Mapping[str, Any]) -> list[str]:
-    """Returns which of these hyperparameters are near an end of their range.
+    """Returns which hyperparameters are near an end of their range.
 
-    Args:
-      values: By flag name; the defaults may be outside of their ranges.
+    Values are by flag name; the defaults may be outside of their ranges.
     """
     return [
         name for name, value in values.items()
@@ -115,9 +111,8 @@ class Space:
   def sample(self, draw: Draw) -> dict[str, Any]:
     """Returns the drawn hyperparameters that act, by flag name.
 
-    Args:
-      draw: Is called with one dimension after another. Whether a hyperparameter
-        acts may depend on those drawn before; if not, it is not drawn.
+    `draw` is called with one dimension after another. Whether a hyperparameter
+    acts may depend on those drawn before; if not, it is not drawn.
     """
     specs = hp.specs(self.kind)
     drawn: dict[str, Any] = {}
@@ -128,12 +123,10 @@ class Space:
 
 
 def of(hyperparameters: Any, fixed: Iterable[str] = ()) -> Space:
-  """Returns the search space around `hyperparameters`.
+  """Returns the search space around the hyperparameters of a method on a task.
 
-  Args:
-    hyperparameters: The hyperparameters of a method on a task.
-    fixed: Flag names of those that the user has set. They are not searched, and
-      neither are those that decide whether these act.
+  Those that the user has set, by flag name, are fixed: they are not searched,
+  and neither are those that decide whether these act.
   """
   specs = hp.specs(hyperparameters)
   kept = set(fixed)
@@ -152,12 +145,11 @@ def of(hyperparameters: Any, fixed: Iterable[str] = ()) -> Space:
   # If no other dimension can make it act, it must act already.
   names = [n for n in found if depends[n] or hp.acts(specs[n], base)]
   names.sort(key=lambda name: bool(depends[name]))
-  meanings = {name: _meaning(specs[name], base) for name in names}
   return Space(
       type(hyperparameters), base, {name: found[name] for name in names},
       {
-          name: value for name, value in meanings.items()
-          if hp.acts(specs[name], base) and value in found[name]
+          name: _meaning(specs[name], base) for name in names
+          if hp.acts(specs[name], base)
       },
   )
 

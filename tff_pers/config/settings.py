@@ -157,13 +157,8 @@ def of(
   """Returns the values of a method's hyperparameters that suit a task.
 
   Values for the method override values for all methods; then a later regime
-  overrides an earlier one.
-
-  Args:
-    task: Name of the task; a task without a row has no settings.
-    method: Name of the method.
-    names: Names of its hyperparameters, as in flags.
-    regimes: See `Task.regimes`.
+  (see `Task.regimes`) overrides an earlier one. A task without a row has no
+  settings. `names` are those of the method's hyperparameters, as in flags.
 
   Raises:
     ValueError: If a regime has no row.

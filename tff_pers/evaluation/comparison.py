@@ -55,24 +55,21 @@ def summary_rows(runs: Runs) -> list[dict[str, Any]]:
   table = []
   for variant in dict.fromkeys(variant for variant, _ in runs):
     own = [row for row in rows if row['algo'] == variant]
-    accuracies = [row['accuracy'] for row in own]
+    column = lambda name, own=own: [row[name] for row in own]
     members = [run for (name, _), run in runs.items() if name == variant]
     table.append(dict(
         algo=variant,
         seeds=len(own),
-        accuracy_mean=mean(accuracies),
-        accuracy_std=std(accuracies),
-        accuracy_worst_decile=mean(
-            [row['accuracy_worst_decile'] for row in own]
-        ),
-        loss_mean=mean([row['loss'] for row in own]),
-        seconds_per_round=mean([row['seconds_per_round'] for row in own]),
-        bytes_down_per_client_round=mean(
-            [_last(run, 'bytes_down', runs) for run in members]
-        ),
-        bytes_up_per_client_round=mean(
-            [_last(run, 'bytes_up', runs) for run in members]
-        ),
+        accuracy_mean=mean(column('accuracy')),
+        accuracy_std=std(column('accuracy')),
+        accuracy_worst_decile=mean(column('accuracy_worst_decile')),
+        loss_mean=mean(column('loss')),
+        seconds_per_round=mean(column('seconds_per_round')),
+        **{
+            f'{name}_per_client_round': mean(
+                [_last(run, name, runs) for run in members]
+            ) for name in ('bytes_down', 'bytes_up')
+        },
         **{
             column: _share_hurt(runs, variant, reference)
             for column, reference in REFERENCES.items()
@@ -104,6 +101,23 @@ def _over_clients(run: Optional[results.Run], metric: str) -> float:
   # A client with a single class has no AUC.
   values = values[~np.isnan(values)]
   return float(values.mean()) if values.size else math.nan
+
+
+def final_summary(
+    run: Optional[results.Run], metric: str, seen: int = 1
+) -> summary.Summary:
+  """Returns the summary of a metric on test data; NaN if the run diverged.
+
+  `seen` is 1 for clients that train, 0 for those that never do.
+  """
+  values = examples = np.array([])
+  if run is not None:
+    clients = run.final_clients
+    which = clients['seen'] == seen
+    values, examples = clients[metric][which], clients['num_test'][which]
+  return summary.summarize(
+      values, examples, higher_is_better=summary.is_higher_better(metric)
+  )
 
 
 def sample_sentence(runs: Runs) -> str:
@@ -203,10 +217,8 @@ def _share_hurt(runs: Runs, variant: str, reference: str) -> Optional[float]:
       return math.nan
     if run.clients is None or other.clients is None:  # Not finished.
       continue
-    metric = 'accuracy'
-    if np.all(np.isnan(run.clients[metric])):
-      # Regression has no accuracy.
-      metric = 'loss'
+    is_regression = np.all(np.isnan(run.clients['accuracy']))
+    metric = 'loss' if is_regression else 'accuracy'
     shares.append(summary.share_hurt(
         *(
             r.final_clients[metric][r.final_clients['seen'] == 1]

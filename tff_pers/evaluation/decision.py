@@ -52,14 +52,14 @@ def decide(
       name for name in validation
       if name == best or _is_close(validation[best], validation[name], metric)
   )
-  behind, runner_up, ahead = None, None, None
-  if algo != best:
-    behind = paired.difference(validation[best], validation[algo], metric)
-  others = [name for name in order if name != algo]
-  if others:
-    runner_up = others[0]
-    ahead = paired.difference(validation[algo], validation[runner_up], metric)
-  return Decision(algo, best, behind, runner_up, ahead)
+  runner_up = next((name for name in order if name != algo), None)
+  lead = lambda one, other: paired.difference(
+      validation[one], validation[other], metric
+  )
+  return Decision(
+      algo, best, lead(best, algo) if algo != best else None, runner_up,
+      lead(algo, runner_up) if runner_up else None,
+  )
 
 
 def ranked(values: Mapping[str, paired.Values], metric: str) -> list[str]:

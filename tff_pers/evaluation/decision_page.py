@@ -9,7 +9,6 @@ from tff_pers.evaluation import decision as decision_lib
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import paired
 from tff_pers.evaluation import results
-from tff_pers.evaluation import summary
 
 COLUMNS = (
     'algo', 'accuracy_validation', 'accuracy_test', 'low', 'high',
@@ -77,7 +76,9 @@ def methods(
         algo, variants[algo], trials[algo],
         paired.of_clients(own, metric, validation=True, by_split=by_split),
         paired.of_clients(own, metric, by_split=by_split),
-        _worst_decile(own, metric),
+        float(np.mean([
+            comparison.final_summary(run, metric).worst_decile for run in own
+        ])),
         (row['share_hurt_vs_local'], row['share_hurt_vs_fedavg']),
         sent * rounds, row['seconds_per_round'] * rounds,
     )
@@ -126,15 +127,11 @@ def difference_rows(
         trials=method.trials, seconds=round(method.seconds, 3),
     )
     if algo != recommended:
-      found_there = paired.difference(
-          method.test, found[recommended].test, metric
-      )
+      gap = paired.difference(method.test, found[recommended].test, metric)
       row.update(
-          difference=found_there.gain.mean,
-          difference_low=found_there.gain.low,
-          difference_high=found_there.gain.high, p_value=found_there.p_value,
-          share_better=found_there.share_better,
-          share_worse=found_there.share_worse,
+          difference=gap.gain.mean, difference_low=gap.gain.low,
+          difference_high=gap.gain.high, p_value=gap.p_value,
+          share_better=gap.share_better, share_worse=gap.share_worse,
       )
     rows.append(row)
   return rows
@@ -230,10 +227,8 @@ def plot(
 ) -> str:
   """Plots results of methods, and differences to the recommended one.
 
-  The accuracy of the most frequent class is that of the runs.
-
-  Returns:
-    The path without suffix.
+  The accuracy of the most frequent class is that of the runs. Returns the path
+  without suffix.
   """
   height = 1.4 + 0.32 * len(order)
   picture, axes = figures.new_figure(9.6, height, 2)
@@ -268,19 +263,6 @@ def _bar(axis, position: int, found: paired.Mean, color: str) -> None:
   axis.errorbar(
       [found.mean], [position], xerr=spread, fmt='o', color=color, capsize=3
   )
-
-
-def _worst_decile(runs: Sequence[results.Run], metric: str) -> float:
-  """Returns the mean over the worst 10 % of the clients, and over seeds."""
-  found = []
-  for run in runs:
-    clients = run.final_clients
-    seen = clients['seen'] == 1
-    found.append(summary.summarize(
-        clients[metric][seen], clients['num_test'][seen],
-        higher_is_better=summary.is_higher_better(metric),
-    ).worst_decile)
-  return float(np.mean(found))
 
 
 def _mean(values: paired.Values) -> float:

@@ -68,10 +68,7 @@ def plot_panels(
 
   The line is the mean over seeds, the band their range. A single seed has no
   band. A variant has the same colour in all panels. Curves are by variant, by
-  title of the panel.
-
-  Returns:
-    The path of the figure, without suffix.
+  title of the panel. Returns the path without suffix.
   """
   picture, axes = figures.new_figure(4.6 * len(panels), 3.6, len(panels))
   variants = list(dict.fromkeys(

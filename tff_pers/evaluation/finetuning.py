@@ -59,9 +59,7 @@ def plot(runs: Sequence[results.Run], output_dir: str) -> str:
   """Plots the mean against s: a colour per variant, with a band over seeds.
 
   Clients that train are on the left, clients that never do on the right.
-
-  Returns:
-    The path of the figure, without suffix.
+  Returns the path without suffix.
   """
   having = [run for run in runs if run.finetuning is not None]
   variants = figures.by_variant(having)
@@ -75,6 +73,9 @@ def plot(runs: Sequence[results.Run], output_dir: str) -> str:
   picture, axes = figures.new_figure(
       4.6 * max(len(sides), 1), 3.4, max(len(sides), 1)
   )
+  evaluated = np.unique(
+      np.concatenate([[], *(_columns(run)['steps'] for run in having)])
+  )
   for axis, seen in zip(axes, sides):
     for number, (variant, members) in enumerate(variants.items()):
       curves = [_curve(run, seen, name) for run in members]
@@ -84,7 +85,8 @@ def plot(runs: Sequence[results.Run], output_dir: str) -> str:
           axis, variant, number, steps, values, marker='o', ms=4
       )
     axis.set_xscale('symlog', linthresh=1.0)
-    _tick_at_steps(axis, having)
+    axis.set_xticks(evaluated, [f'{step:g}' for step in evaluated])
+    axis.minorticks_off()
     axis.set_xlabel('Local steps from the global model')
     axis.set_title(
         'Clients that train' if seen else 'Clients that never train',
@@ -103,10 +105,3 @@ def _curve(run: results.Run, seen: int, name: str):
 def _columns(run: results.Run) -> Mapping[str, np.ndarray]:
   assert run.finetuning is not None  # Other runs are left out.
   return run.finetuning
-
-
-def _tick_at_steps(axis, runs) -> None:
-  """Labels only the evaluated numbers of steps."""
-  steps = np.unique(np.concatenate([run.finetuning['steps'] for run in runs]))
-  axis.set_xticks(steps, [f'{step:g}' for step in steps])
-  axis.minorticks_off()

@@ -18,8 +18,7 @@ from tff_pers.evaluation import times
 def plot_run(folder: str, output_dir: Optional[str] = None) -> list[str]:
   """Plots one run: curves, clients, data map and mixing if it has them.
 
-  Returns:
-    The paths of the figures, without suffix.
+  Returns the paths of the figures, without suffix.
   """
   run = results.read_run(folder)
   output_dir = output_dir or folder
@@ -27,11 +26,7 @@ def plot_run(folder: str, output_dir: Optional[str] = None) -> list[str]:
 
 
 def plot_compared_run(folder: str) -> list[str]:
-  """Plots those figures of one run that `plot_runs` does not draw.
-
-  Returns:
-    The paths of the figures, without suffix.
-  """
+  """Plots those figures of one run that `plot_runs` does not draw."""
   return _plot_parts(results.read_run(folder), folder)
 
 

@@ -41,11 +41,6 @@ def _sklearn():
   return metrics
 
 
-def _majority(found: Predictions) -> float:
-  """Returns the share of the most frequent class, always predicting it."""
-  return np.bincount(found.y).max() / len(found.y)
-
-
 def _balanced_accuracy(found: Predictions) -> float:
   """Returns the mean recall over the classes that the client has."""
   there = np.unique(found.y)
@@ -91,21 +86,21 @@ def _calibration_error(found: Predictions) -> float:
   return np.abs(np.bincount(bins, weights=gap)).sum() / len(gap)
 
 
-def _r2(found: Predictions) -> float:
-  """Returns R^2; NaN if y is constant."""
-  return _sklearn().r2_score(*found) if np.ptp(found.y) else np.nan
-
-
 # (The log loss is a run's loss.)
 _OF_LABELS: Mapping[str, Callable[[Predictions], float]] = dict(
-    majority=_majority, balanced_accuracy=_balanced_accuracy, auc=_auc, f1=_f1,
+    # Of always predicting the most frequent class.
+    majority=lambda found: np.bincount(found.y).max() / len(found.y),
+    balanced_accuracy=_balanced_accuracy, auc=_auc, f1=_f1,
     calibration_error=_calibration_error,
 )
 # MAE and RMSE are in units of y.
 _OF_TARGETS: Mapping[str, Callable[[Predictions], float]] = dict(
     mae=lambda found: _sklearn().mean_absolute_error(*found),
     rmse=lambda found: np.sqrt(_sklearn().mean_squared_error(*found)),
-    r2=_r2,
+    # NaN if y is constant.
+    r2=lambda found: (
+        _sklearn().r2_score(*found) if np.ptp(found.y) else np.nan
+    ),
 )
 
 

@@ -317,13 +317,12 @@ def write_data(
   names = [str(label) for label in range(class_counts.shape[1])]
   if classes and not set(classes) & {'client', 'group'}:
     names = list(classes)
+  if groups is None:
+    groups = np.full(len(clients), -1)
   rows = [
-      dict(zip(names, counts.tolist()), client=client, group=-1)
-      for client, counts in zip(clients, class_counts)
+      dict(zip(names, counts.tolist()), client=client, group=int(group))
+      for client, counts, group in zip(clients, class_counts, groups)
   ]
-  if groups is not None:
-    for row, group in zip(rows, groups):
-      row['group'] = int(group)
   write_csv(os.path.join(folder, DATA), ('client', 'group', *names), rows)
 
 

@@ -45,10 +45,7 @@ def _share(runs: comparison.Runs, variant: str, ends) -> Optional[float]:
 def plot(table: Sequence[Mapping[str, Any]], output_dir: str) -> str:
   """Plots a table of `rows`; bars are standard deviations over seeds.
 
-  The loss is drawn if there is no accuracy.
-
-  Returns:
-    The path of the figure, without suffix.
+  The loss is drawn if there is no accuracy. Returns the path without suffix.
   """
   picture, (axis,) = figures.new_figure(6.0, 4.0, 1)
   metric = 'accuracy_mean'

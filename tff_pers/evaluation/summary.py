@@ -87,13 +87,8 @@ def share_hurt(
 ) -> Optional[float]:
   """Returns the share of clients that are worse off than under a reference.
 
-  Args:
-    values: [N], the metric per client; NaN if a client has none.
-    reference: [N], the metric of the same clients under the reference run.
-    higher_is_better: True for accuracies, False for losses.
-
-  Returns:
-    The share among those with both values; None if there are none.
+  Both have the metric of the same clients, [N], NaN if a client has none. The
+  share is among clients with both values; None if there are none.
 
   Raises:
     ValueError: If the two have different numbers of clients.

@@ -18,10 +18,7 @@ def plot(runs: Sequence[results.Run], output_dir: str) -> str:
 
   The line is the mean over seeds at their mean times, the band their range.
   Distance and loss have a logarithmic axis. A round of a synchronous method is
-  one server update.
-
-  Returns:
-    The path of the figure, without suffix.
+  one server update. Returns the path without suffix.
   """
   measure = times.measure_of(runs)
   picture, axes = figures.new_figure(9.2, 3.6, 2)

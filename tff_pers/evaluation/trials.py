@@ -6,7 +6,7 @@ evaluated round.
 """
 
 import math
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from matplotlib import ticker
 import numpy as np
@@ -14,12 +14,6 @@ import numpy as np
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import summary
 
-# complete: all rounds; stopped: time ran out; pruned: worse than others after
-# as many rounds; diverged: NaN or infinity; refused: the method cannot be built
-# with these values; running: begun and not ended.
-STATES = (
-    'complete', 'stopped', 'pruned', 'diverged', 'refused', 'running'
-)
 # States in which a trial may be chosen. The value of a pruned trial is that of
 # an early round, in which it was already behind.
 MAY_WIN = ('complete', 'stopped')
@@ -31,7 +25,9 @@ class Trial(NamedTuple):
 
   Attributes:
     number: Its number, from 1; the first has the method's defaults on the task.
-    state: One of `STATES`.
+    state: `complete`: all rounds; `stopped`: time ran out; `pruned`: worse than
+      others after as many rounds; `diverged`: NaN or infinity; `refused`: the
+      method cannot be built with these values; `running`: begun and not ended.
     rounds: The last evaluated round, 0: none.
     validation: Its value; NaN: none.
     seconds: Wall-clock seconds that it took in total.
@@ -65,11 +61,6 @@ def ranked(trials: Sequence[Trial], metric: str) -> list[Trial]:
   )
 
 
-def best(trials: Sequence[Trial], metric: str) -> Optional[Trial]:
-  """Returns the best trial, None if there is none to choose."""
-  return next(iter(ranked(trials, metric)), None)
-
-
 def line(trial: Trial, trials: Sequence[Trial], metric: str) -> str:
   """Returns the printed line of a trial that has ended, one of `trials`."""
   values = ' '.join(f'{name}={value}' for name, value in trial.values.items())
@@ -79,9 +70,9 @@ def line(trial: Trial, trials: Sequence[Trial], metric: str) -> str:
   if trial.state != 'complete':
     parts.append(f'{trial.state} after round {trial.rounds}')
   parts.append(f'{trial.seconds:.1f} s')
-  first = best(trials, metric)
-  if first is not None and first.number != trial.number:
-    parts.append(f'best {first.validation:.4f} of trial {first.number}')
+  best = next(iter(ranked(trials, metric)), trial)
+  if best.number != trial.number:
+    parts.append(f'best {best.validation:.4f} of trial {best.number}')
   return ', '.join(parts)
 
 
@@ -107,11 +98,7 @@ def table(
 def plot_history(
     trials: Mapping[str, Sequence[Trial]], metric: str, output_dir: str
 ) -> str:
-  """Plots the value of every trial, and the best so far, by method.
-
-  Returns:
-    The path without suffix.
-  """
+  """Plots every trial's value and the best so far; returns the path."""
   picture, axes = figures.new_figure(6.4, 3.8, 1)
   for number, (algo, own) in enumerate(trials.items()):
     color, _ = figures.style(number)
@@ -129,9 +116,8 @@ def plot_history(
           else np.minimum.accumulate(values)
       )
       axes[0].step(
-          [trial.number for trial in counted],
-          running,
-          where='post', color=color, label=algo, lw=1.8,
+          [trial.number for trial in counted], running, where='post',
+          color=color, label=algo, lw=1.8,
       )
   axes[0].set_xlabel('Trial (cross: pruned)')
   axes[0].set_ylabel(f'Validation {metric}, best so far')

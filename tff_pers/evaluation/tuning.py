@@ -9,8 +9,6 @@ chosen.
 import math
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
-import numpy as np
-
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import grids as grids_lib
 from tff_pers.evaluation import results
@@ -80,7 +78,8 @@ def choose(
   choices = {}
   for variant, own in runs.items():
     scores = {
-        value: _score(run, metric) for value, run in own.items()
+        value: math.nan if run is None else score(_last_row(run), metric)
+        for value, run in own.items()
     }
     finite = {v: score for v, score in scores.items() if math.isfinite(score)}
     choices[variant] = Choice(
@@ -151,7 +150,9 @@ def rows(
         'validation': '  '.join(scores), 'seeds': len(own),
     }
     for prefix, seen in _CLIENTS.items():
-      found = [_over_clients(run, choice.metric, seen) for run in own]
+      found = [
+          comparison.final_summary(run, choice.metric, seen) for run in own
+      ]
       for name, field in _fields(choices).items():
         values = [getattr(one, field) for one in found]
         row[f'{prefix}{name}_mean'] = comparison.mean(values)
@@ -183,11 +184,6 @@ def score(row: Mapping[str, Any], metric: str) -> float:
   return _validation(row, metric)
 
 
-def _score(run: Optional[results.Run], metric: str) -> float:
-  """Returns the score of a run, NaN if it diverged."""
-  return math.nan if run is None else score(_last_row(run), metric)
-
-
 def _last_row(run: results.Run) -> dict[str, float]:
   """Returns the last evaluated round of a run."""
   return {name: column[-1] for name, column in run.metrics.items()}
@@ -196,20 +192,6 @@ def _last_row(run: results.Run) -> dict[str, float]:
 def _validation(row: Mapping[str, Any], metric: str) -> float:
   """Returns the mean over clients."""
   return float(row[f'{metric}_validation'])
-
-
-def _over_clients(
-    run: Optional[results.Run], metric: str, seen: int
-) -> summary.Summary:
-  """Returns the summary of a metric on test data; NaN if the run diverged."""
-  values = examples = np.array([])
-  if run is not None:
-    clients = run.final_clients
-    which = clients['seen'] == seen
-    values, examples = clients[metric][which], clients['num_test'][which]
-  return summary.summarize(
-      values, examples, higher_is_better=summary.is_higher_better(metric)
-  )
 
 
 def _fields(choices: Mapping[str, Choice]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from tff_pers.evaluation import tuning
 from tff_pers.experiments import benchmarks
 from tff_pers.experiments import flags
 from tff_pers.experiments import method_costs
+from tff_pers.experiments import startup
 from tff_pers.experiments import timing
 from tff_pers.experiments import tuned_sweep
 
@@ -54,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     program = f'benchmark {name}'.strip()
 
   def run(given):
-    if flags.wants_help(given) and not name:
+    if startup.wants_help(given) and not name:
       print(__doc__ + '\n'.join(f'  {n:17}{read(n).title}' for n in names()))
       return 0
     return _run(program, name, read(name), given)
@@ -93,7 +94,7 @@ def _run(
   """
   handed = tuned_sweep.main.flag_table()
   table = _flag_table(benchmark, handed)
-  if flags.wants_help(argv):
+  if startup.wants_help(argv):
     # The help of benchmark_NAME shows that script's command.
     text = benchmark.help.replace(f'benchmark {name}', program)
     print(flags.help_text(text, table, argv))
@@ -134,11 +135,13 @@ def _flag_table(
     benchmark: benchmarks.Benchmark, handed: Mapping[str, flags.Flag]
 ) -> dict[str, flags.Flag]:
   """Returns the flags of a benchmark; `handed` are those of compare_tuned."""
-  scales, what = tuple(benchmark.scales), 'model, rounds and writers'
-  own = []
-  if benchmark.parts:
-    what = 'models, rounds and clients'
-    own = [
+  scales, has_parts = tuple(benchmark.scales), bool(benchmark.parts)
+  what = (
+      'models, rounds and clients' if has_parts else 'model, rounds and writers'
+  )
+  own = [flags.own_flag('scale', scales[0], f'Size: {what}.', choices=scales)]
+  if has_parts:
+    own += [
         flags.own_flag(
             'parts', ','.join(benchmark.parts), 'Comparisons to run.'
         ),
@@ -148,10 +151,8 @@ def _flag_table(
             ' perm,fedavg[server_learning_rate=0.5].',
         ),
     ]
-  own.insert(0, flags.own_flag(
-      'scale', scales[0], f'Size: {what}.', choices=scales
-  ))
-  return {**handed, **dict(own)}
+  table = dict(own)
+  return table | {k: v for k, v in handed.items() if k not in table}
 
 
 def flags_of(

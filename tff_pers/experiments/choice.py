@@ -24,7 +24,6 @@ import os
 from typing import Any, Optional, Sequence
 
 from tff_pers.config import methods
-from tff_pers.data import brackets
 from tff_pers.data import task as task_lib
 from tff_pers.evaluation import damaged
 from tff_pers.evaluation import trials as trials_lib
@@ -32,7 +31,6 @@ from tff_pers.evaluation.report import folder_data
 from tff_pers.experiments import budgets
 from tff_pers.experiments import choice_page
 from tff_pers.experiments import choice_plan
-from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import kept_runs
 from tff_pers.experiments import resume_flags
@@ -72,10 +70,8 @@ def _run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
       config, record, free=(*variant_search.FREE, *['budget'] * has_grown)
   )
   variants = sweep_lib.parse_variants(asked or ','.join(DEFAULT_ALGOS))
-  algos = [brackets.parse(variant)[0] for variant in variants]
-  experiment_lib.check_owners(given, table, algos, task)
   turns = variants
-  sweep = sweep_lib.Sweep('choose', given, top)
+  sweep = sweep_lib.of_flags('choose', given, table, variants)
   first, _ = sweep.prepare(variants[0], seeds[0])
   if given.get('splits', 1) > 1 and first.task.splits == 'file':
     raise flags.UsageError(
@@ -96,10 +92,9 @@ def _run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
     if first.task.about:
       print(first.task.about)
     clock = budgets.Clock(os.path.join(top, _CLOCK))
-    # A finished choice only rewrites its page, which adds no time.
-    is_over = os.path.exists(os.path.join(top, folder_data.CHOICE))
     counted: contextlib.AbstractContextManager[Any] = clock
-    if is_over:
+    if os.path.exists(os.path.join(top, folder_data.CHOICE)):
+      # A finished choice only rewrites its page, which adds no time.
       counted = contextlib.nullcontext()
     with counted:
       return _Choice(sweep, seeds, budget, clock, pool, number).make(

@@ -82,9 +82,7 @@ def reopen(folder: str, config: Mapping[str, Any]) -> None:
   name = last_round_flag(saved['flags'])
   position = saved_runs.position(folder)
   if position is not None and position.finished:
-    with store.ClientStateStore(
-        os.path.join(folder, results.CHECKPOINT)
-    ) as states:
+    with saved_runs.states(folder) as states:
       states.set_position(position._replace(finished=False)._asdict())
   results.write_config(folder, dict(saved, **{
       part: {**saved[part], name: config['flags'][name]}
@@ -145,7 +143,7 @@ def copy_checkpoint(source: str, folder: str) -> dict[str, Any]:
     ) as old, contextlib.closing(sqlite3.connect(path + '_temp')) as new:
       old.backup(new)
   os.replace(path + '_temp', path)
-  with store.ClientStateStore(path) as states:
+  with saved_runs.states(folder) as states:
     position = dict(states.position(), finished=False)
     states.set_position(position)
   return dict(folder=source, round=position['round'])
@@ -170,8 +168,7 @@ def check_fits(
         f'`--algo` must be {method} as in the run of --fork, found'
         f' {experiment.method.name}.'
     )
-  path = os.path.join(source, results.CHECKPOINT)
-  with store.ClientStateStore(path, read_only=True) as states:
+  with saved_runs.states(source, read_only=True) as states:
     done = states.position()['round']
     fits = has_form_of(states, process, experiment)
   if not fits:

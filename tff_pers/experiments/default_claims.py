@@ -106,12 +106,7 @@ def _summary(folder: str) -> str:
 
 
 def check(setting: benchmarks.Setting, folder: str) -> list[dict[str, Any]]:
-  """Returns a row of `orderings.COLUMNS` per claim of a setting.
-
-  Args:
-    setting: The setting.
-    folder: What `compare` wrote.
-  """
+  """Returns a row of `orderings.COLUMNS` per claim on a folder of `compare`."""
   rows = [
       row for claim in setting.claims for row in orderings.check(
           folder, claim.expect, metric=claim.metric, in_seeds=claim.in_seeds

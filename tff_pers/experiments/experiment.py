@@ -1,7 +1,6 @@
 """Builds from flags one method on one task with one seed."""
 
 import dataclasses
-import functools
 from importlib import metadata
 import platform
 import re
@@ -158,7 +157,7 @@ def build(
   with flags.usage_errors():
     cohort.uniform(task.num_clients, task.clients_per_round)
     task = _with_eval_clients(task, given)
-  own = _own(given, table, 'method', method.name)
+  own = own_flags(given, table, 'method', method.name)
   # In a comparison, flags are for all variants, brackets for this one only.
   asked = {k: own[k] for k in options if k in own} if brackets_win else own
   hyperparameters = _hyperparameters(method, full, {**recipe, **own}, asked)
@@ -187,9 +186,7 @@ def build(
   may_choose = not brackets_win and 'model' not in given and fit != 'no'
   wanted = missing
   if may_choose and not missing:
-    with flags.usage_errors(
-        f'{method.name}_', option_names(method.hyperparameters)
-    ):
+    with flags.usage_errors(f'{method.name}_', hp.specs(hyperparameters)):
       wanted = [
           methods.NEEDS[name] for name in hyperparameters.wants(task)
           if not methods.NEEDS[name].holds(task.traits)
@@ -343,8 +340,8 @@ def of_variant(
   method, options, recipe = _parsed(variant)
   given = dict(given)
   _open_brackets(given, method, options, table, brackets_win=True)
-  own = _own(given, table, 'method', method.name)
-  names = option_names(method.hyperparameters)
+  own = own_flags(given, table, 'method', method.name)
+  names = hp.specs(method.hyperparameters)
   with flags.usage_errors(f'{method.name}_', names):
     recipe.pop('client_weighting', None)  # It belongs to the task.
     acting = hp.without_idle(method.hyperparameters, recipe, own)
@@ -384,7 +381,7 @@ def _open_brackets(given, method, options, table, brackets_win) -> None:
   for option, text in options.items():
     name = option if option in _IN_BRACKETS else f'{method.name}_{option}'
     if name not in table:
-      known = [*option_names(method.hyperparameters), *_IN_BRACKETS]
+      known = [*hp.specs(method.hyperparameters), *_IN_BRACKETS]
       known += ['recipe'] * bool(method.recipes)
       raise flags.UsageError(
           f'An option of {method.name} must be one of'
@@ -499,14 +496,9 @@ def _check_attack(text: str, task: task_lib.Task) -> None:
     )
 
 
-def option_names(options: type[Any]) -> list[str]:
-  """Returns the flag names of a method or task, without the prefix."""
-  return list(hp.specs(options))
-
-
 def _task_options(given, table, family):
-  own = _own(given, table, 'task', family.name)
-  with flags.usage_errors(f'{family.name}_', option_names(family.options)):
+  own = own_flags(given, table, 'task', family.name)
+  with flags.usage_errors(f'{family.name}_', hp.specs(family.options)):
     return hp.replace(family.options(), **own)
 
 
@@ -537,12 +529,14 @@ def _constant(clients):
   return [client_data.constant(data) for data in clients]
 
 
-def _own(given, table, kind: str, owner: str) -> dict[str, Any]:
+def own_flags(
+    given: Mapping[str, Any], table: Mapping[str, flags.Flag], kind: str,
+    owner: str,
+) -> dict[str, Any]:
   """Returns the given flags of one method or task, without the prefix."""
   return {
-      name[len(owner) + 1:]: value
-      for name, value in given.items()
-      if table[name].kind == kind and table[name].owner == owner
+      name[len(owner) + 1:]: value for name, value in given.items()
+      if (flag := table.get(name)) and (flag.kind, flag.owner) == (kind, owner)
   }
 
 
@@ -551,7 +545,7 @@ def _hyperparameters(method, task, own, asked):
 
   Only the `asked` ones are refused if they have no effect in this variant.
   """
-  names = option_names(method.hyperparameters)
+  names = hp.specs(method.hyperparameters)
   chosen = {
       **settings.of(task.name, method.name, names, task.regimes), **own
   }
@@ -598,11 +592,8 @@ def _with_eval_clients(task: task_lib.Task, given) -> task_lib.Task:
 
 def _indexed(task: task_lib.Task, clients, first: int) -> program.Data:
   """Returns the data of `clients`, numbered from `first`."""
-  pick = functools.partial(on_demand.pick, places=clients, first=first)
-  return program.Data(
-      pick(task.train), pick(task.test),
-      None if task.validation is None else pick(task.validation),
-  )
+  data = program.Data(task.train, task.test, task.validation)
+  return data.pick(clients, first)
 
 
 def _shared_record(given, table, method, full, task) -> dict[str, Any]:

@@ -16,7 +16,8 @@ import shutil
 import sys
 import textwrap
 from typing import (
-    Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence, Union,
+    Any, Callable, Collection, Iterator, Mapping, NamedTuple, Optional,
+    Sequence, Union,
 )
 
 from absl import flags as absl_flags
@@ -286,13 +287,11 @@ class Flag(NamedTuple):
     spec: Its dataclass field.
     kind: `shared`, `method` or `task`.
     owner: Name of the method or task it belongs to, '' for shared ones.
-    default: Instance of the dataclass, from which help takes the default.
   """
 
   spec: dataclasses.Field
-  kind: str
-  owner: str
-  default: Any
+  kind: str = 'shared'
+  owner: str = ''
 
 
 def own_flag(
@@ -301,9 +300,7 @@ def own_flag(
   """Returns the entry of `all_flags` for a flag of a single program."""
   spec = hp.field(default, help_text, **limits)
   holder = dataclasses.make_dataclass('_', [(name, type(default), spec)])
-  return hp.flag_name(name), Flag(
-      dataclasses.fields(holder)[0], 'shared', '', holder()
-  )
+  return hp.flag_name(name), Flag(dataclasses.fields(holder)[0])
 
 
 def all_flags(*own: Any, without: Sequence[str] = ()) -> dict[str, Flag]:
@@ -319,17 +316,15 @@ def all_flags(*own: Any, without: Sequence[str] = ()) -> dict[str, Flag]:
   table = dict(own)
   for spec in dataclasses.fields(SharedFlags):
     if spec.name not in without:
-      flag = Flag(spec, 'shared', '', SharedFlags())
-      table.setdefault(hp.flag_name(spec.name), flag)
+      table.setdefault(hp.flag_name(spec.name), Flag(spec))
   parts = [('method', n, methods.get(n).hyperparameters)
            for n in methods.names()]
   if 'task' in table:
     parts += [('task', n, tasks.get(n).options) for n in tasks.names()]
   for kind, owner, options in parts:
-    default = options()
     own_flags = {
-        f'{owner}_{name}': Flag(spec, kind, owner, default)
-        for name, spec in hp.specs(default).items()
+        f'{owner}_{name}': Flag(spec, kind, owner)
+        for name, spec in hp.specs(options).items()
     }
     if table.keys() & own_flags.keys():
       raise ValueError(
@@ -425,7 +420,7 @@ def _value(name: str, flag: Flag, text: Any):
 
 @contextlib.contextmanager
 def usage_errors(
-    prefix: str = '', names: Optional[Sequence[str]] = None
+    prefix: str = '', names: Optional[Collection[str]] = None
 ) -> Iterator[None]:
   """Raises ValueErrors of a block as UsageErrors that name flags.
 
@@ -504,9 +499,6 @@ def as_typed(values: Mapping[str, Any]) -> list[str]:
   return as_words({k: shlex.quote(str(v)) for k, v in values.items()})
 
 
-wants_help = startup.wants_help
-
-
 def help_text(
     summary: str, table: Mapping[str, Flag], argv: Sequence[str]
 ) -> str:
@@ -542,8 +534,8 @@ def help_text(
 
 def default_text(name: str, flag: Flag) -> str:
   """Returns the default of a flag as shown in help."""
-  default = getattr(flag.default, flag.spec.name)
-  if isinstance(flag.default, SharedFlags):
+  default = flag.spec.default
+  if flag.spec in dataclasses.fields(SharedFlags):
     default = DEFAULTS.get(name, 'the task\'s')
   if default == '':
     return 'empty'
@@ -610,7 +602,7 @@ class Program:
 
   def _main(self, argv: Sequence[str]) -> int:
     table = self.flag_table()
-    if wants_help(argv):
+    if startup.wants_help(argv):
       print(help_text(self._summary, table, argv))
       return 0
     fills = self._own_flags() if self._fills is None else self._fills

@@ -68,13 +68,7 @@ def check(
 ) -> list[dict[str, Any]]:
   """Returns a row of `COLUMNS` per link of the claims.
 
-  Args:
-    runs: Folder that `compare` wrote.
-    expect: Claims, as for `binaries.check_orderings`.
-    metric: Column that is compared.
-    at_round: Evaluated round, or 0 for the last one.
-    statistic: One of `STATISTICS`.
-    in_seeds: Minimum number of seeds in which each link must hold by itself.
+  Arguments are the flags of `binaries.check_orderings`, see their help.
 
   Raises:
     flags.UsageError: If a claim is malformed, or the folder, metric or round

@@ -64,19 +64,6 @@ def client_rows(
   ]
 
 
-def validation_rows(
-    clients: Sequence[Any], data: program.Data, metrics: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-  """Returns the rows of `validation.csv`; `data.test` are validation data."""
-  return [
-      dict(
-          client=row['client'], num_validation=row['num_test'],
-          accuracy=row['accuracy'], loss=row['loss'],
-      )
-      for row in client_rows(clients, 1, data, metrics)
-  ]
-
-
 def tier_rows(
     variant: str, seed: int, round_num: int, parameters: Any,
     metrics: Mapping[str, Any],
@@ -183,9 +170,8 @@ def initial_loss(task: task_lib.Task, seed: int) -> Optional[float]:
 _ROUNDING = 1e-3
 
 
-def worse_sentence(folder: str) -> str:
+def worse_sentence(run: results.Run) -> str:
   """Returns a sentence if training made the model worse, else ''."""
-  run = results.read_run(folder)
   first, last = run.config.get('initial_loss'), run.metrics['loss_mean'][-1]
   # Older runs, and runs on other tasks, do not have this number.
   if first is None or last <= first * (1 + _ROUNDING):

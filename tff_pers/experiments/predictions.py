@@ -34,8 +34,8 @@ from tff_pers.experiments import processes
 from tff_pers.experiments import reload_run
 from tff_pers.experiments import resume_flags
 from tff_pers.experiments import runner
+from tff_pers.experiments import saved_runs
 from tff_pers.models import export
-from tff_pers.simulation import store
 
 # Records the inputs of the predictions in a folder.
 _RECORD = 'predictions.json'
@@ -127,9 +127,7 @@ def _with_new(
   })
   opened = reload_run.newcomer(opened.experiment, strangers[0])
   runner.use_runtime(opened.experiment.flag, None)
-  with store.ClientStateStore(
-      os.path.join(folder, results.CHECKPOINT), read_only=True
-  ) as states:
+  with saved_runs.states(folder, read_only=True) as states:
     trainer = reload_run.open_trainer(opened, states, folder)
     with reload_run.taking_new(opened):
       [weights] = trainer.deployed_weights(opened.data)

@@ -117,13 +117,13 @@ def _refuse(method, noise):
   )
 
 
-def sentence(promised: privacy.Guarantee, rounds: int) -> str:
-  """Returns the guarantee after a number of rounds, as a sentence."""
+def sentence(promised: Optional[privacy.Guarantee], rounds: int) -> str:
+  """Returns the guarantee after a number of rounds, as a sentence, or ''."""
+  if promised is None:
+    return ''
   who = ''
   if promised.cohort_size < promised.num_clients:
-    who = (
-        ' if the cohorts, which follow from --seed, stay secret,'
-    )
+    who = ' if the cohorts, which follow from --seed, stay secret,'
   return (
       f'Client-level differential privacy of the shared model after {rounds}'
       f' rounds: epsilon = {promised.epsilon(rounds):.4g} at delta ='

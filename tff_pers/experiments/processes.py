@@ -77,7 +77,7 @@ def build(experiment: experiment_lib.Experiment) -> Built:
   """
   global _last  # pylint: disable=global-statement
   method, task = experiment.method, experiment.task
-  names = experiment_lib.option_names(method.hyperparameters)
+  names = hp.specs(method.hyperparameters)
   with flags.usage_errors(f'{method.name}_', names):
     promised = experiment.promised
     hyperparameters = experiment_lib.informed(
@@ -114,7 +114,7 @@ def build(experiment: experiment_lib.Experiment) -> Built:
     }
     if numbers:
       hyperparameters = dataclasses.replace(hyperparameters, **numbers)
-    built = _build(_watched(task, reads), method, hyperparameters, *arguments)
+    built = _build(_Watched(task, reads), method, hyperparameters, *arguments)
     # Graphs that are traced later need the inputs, too.
     weakref.finalize(built.process, numbers.clear)
     if promised:
@@ -171,7 +171,15 @@ def _under_attack(
 
 
 class _Watched(task_lib.Task):
-  """Behaves as a task, and records which fields methods read."""
+  """Behaves as a task; `reads` collects the fields that are read, by name.
+
+  Methods read a task while they are built. A field that is first read later, in
+  a run that shares the process, is that of the task it was built for.
+  """
+
+  # pylint: disable-next=super-init-not-called
+  def __init__(self, task: task_lib.Task, reads: dict[str, Any]):
+    object.__setattr__(self, 'watched', (task, reads))
 
   def __getattribute__(self, name):
     task, reads = object.__getattribute__(self, '__dict__')['watched']
@@ -182,17 +190,6 @@ class _Watched(task_lib.Task):
       reads[name] = value
     # Raises the task's own error if there is no such field.
     return getattr(task, name) if value is _MISSING else value
-
-
-def _watched(task: task_lib.Task, reads: dict[str, Any]) -> task_lib.Task:
-  """Returns the task; `reads` collects the fields that are read, by name.
-
-  Methods read a task while they are built. A field that is first read later, in
-  a run that shares the process, is that of the task it was built for.
-  """
-  watched = object.__new__(_Watched)
-  object.__setattr__(watched, 'watched', (task, reads))
-  return watched
 
 
 def _same(one, other) -> bool:

@@ -177,14 +177,13 @@ def say_alike(
   `strangers` are the numbers of rows by new client.
   """
   names = [str(name) for name in experiment.names(experiment.clients)]
-  counts = [int(data['num_examples']) for data in experiment.task.train]
+  counts = dict(zip(names, on_demand.sizes(experiment.task.train)))
   known = set(map(table_remarks.spelling_key, names))
   new = [n for n in strangers if table_remarks.spelling_key(n) in known]
   alike = {table_remarks.spelling_key(name) for name in new}
   old = [n for n in names if table_remarks.spelling_key(n) in alike]
   remark = table_remarks.spelled_alike('Clients', [*old, *new], np.array([
-      *(counts[names.index(name)] for name in old),
-      *(strangers[name] for name in new),
+      *(counts[name] for name in old), *(strangers[name] for name in new)
   ]))
   if remark:
     print(remark, file=sys.stderr)
@@ -345,9 +344,7 @@ def _run(given: dict[str, Any]) -> int:
   asked = exports.request(given)
   chosen = asked.positions(opened.names, 'clients that are evaluated')
   runner.use_runtime(opened.experiment.flag, None)
-  with store.ClientStateStore(
-      os.path.join(folder, results.CHECKPOINT), read_only=True
-  ) as states:
+  with saved_runs.states(folder, read_only=True) as states:
     trainer = open_trainer(opened, states, folder)
     opened = testing_on_all(opened, trainer)
     with taking_new(opened):

@@ -216,9 +216,7 @@ def execute(
         ))
       results.write_diverged(folder, None)
       _describe(experiment, folder, quiet)
-      with store.ClientStateStore(
-          os.path.join(folder, results.CHECKPOINT)
-      ) as states:
+      with saved_runs.states(folder) as states:
         trainer = _train(
             experiment, process, states, folder, is_enough, draw
         )
@@ -228,19 +226,17 @@ def execute(
         )
         # Last: a run that is killed before this rewrites its results.
         trainer.finish()
+    finished = results.read_run(folder)
     if not quiet:
-      finished = results.read_run(folder)
       print(outputs.final_table(finished.final_clients))
       mixed = outputs.mixing_sentence(finished.metrics)
       if mixed:
         print(mixed)
-    promise = ''
-    if experiment.promised:
-      rows = results.read_run(folder).metrics
-      promise = privacy.sentence(experiment.promised, int(rows['round'][-1]))
+    last_round = int(finished.metrics['round'][-1])
     for sentence in (
-        promise, absent, outputs.dropped_sentence(folder),
-        outputs.worse_sentence(folder), outputs.rarity_sentence(folder),
+        privacy.sentence(experiment.promised, last_round), absent,
+        outputs.dropped_sentence(folder), outputs.worse_sentence(finished),
+        outputs.rarity_sentence(folder),
     ):
       if sentence:
         print(f'{experiment.variant}: {sentence}')
@@ -377,9 +373,7 @@ def _export_finished(experiment, folder, exported, kind) -> None:
   """Exports models of a finished run; changes nothing else."""
   use_runtime(experiment.flag, folder)
   process = processes.build(experiment).process
-  with store.ClientStateStore(
-      os.path.join(folder, results.CHECKPOINT)
-  ) as states:
+  with saved_runs.states(folder) as states:
     trainer = open_trainer(experiment, process, states)
     exports.write(experiment, trainer, folder, exported, kind)
 
@@ -393,9 +387,7 @@ def _train(
   start = trainer.position.round
   if start:
     print(f'Resuming after round {start}.')
-  watch = None
-  if experiment.stopping is not None:
-    watch = stopping.Watch(experiment.stopping)
+  watch = experiment.stopping and stopping.Watch(experiment.stopping)
   # A run that ended itself before a kill is only evaluated.
   is_over = watch is not None and any([
       watch(row) for row in saved_runs.rows(folder, start)
@@ -425,14 +417,13 @@ def _train(
   _write_arrays(task, trainer, folder, metrics)
   _write_finetuning(experiment, process, trainer, folder)
   if experiment.flag('on_non_finite') == 'drop' or trainer.position.dropped:
-    rounds = {
-        experiment.clients[client]: rounds
+    dropped = dict(sorted(
+        (experiment.clients[client], rounds)
         for client, rounds in trainer.position.dropped
-    }
-    dropped = sorted(rounds)
-    results.write_dropped(folder, dict(
-        zip(experiment.names(dropped), [rounds[client] for client in dropped])
     ))
+    results.write_dropped(
+        folder, dict(zip(experiment.names(dropped), dropped.values()))
+    )
   if draw is not None:
     draw(folder)
   return trainer
@@ -505,10 +496,14 @@ def _write_validation(experiment, trainer, folder: str) -> None:
   if task.validation is None:
     return
   data = program.Data(task.train, task.validation).pick(task.evaluated)
-  rows = outputs.validation_rows(
-      experiment.names(experiment.clients[task.evaluated]), data,
-      trainer.evaluate(data),
-  )
+  names = experiment.names(experiment.clients[task.evaluated])
+  rows = [
+      dict(
+          client=row['client'], num_validation=row['num_test'],
+          accuracy=row['accuracy'], loss=row['loss'],
+      )
+      for row in outputs.client_rows(names, 1, data, trainer.evaluate(data))
+  ]
   if outputs.has_quality(task, experiment.metric):
     outputs.add_quality(task, rows, trainer.predictions(data))
   results.write_validation(folder, rows)
@@ -612,9 +607,9 @@ def _describe(experiment, folder: str, quiet: bool) -> None:
   described = experiment.hyperparameters.describe(task)
   if described and not quiet:
     print(described)
-  if not (
-      task.class_counts is None and task.client_names is None
-      and not task.has_groups
+  if (
+      task.class_counts is not None or task.client_names is not None
+      or task.has_groups
   ):
     results.write_data(
         folder, names, task.class_counts, task.groups, task.class_names

@@ -80,6 +80,13 @@ def position(folder: str) -> Optional[position_lib.Position]:
     return None if saved is None else position_lib.read(saved)
 
 
+def states(folder: str, *, read_only: bool = False) -> store.ClientStateStore:
+  """Opens the client states and the checkpoint of a run."""
+  return store.ClientStateStore(
+      os.path.join(folder, results.CHECKPOINT), read_only=read_only
+  )
+
+
 def rows(folder: str, last: int) -> list[dict[str, float]]:
   """Returns the rows of metrics up to round `last`; empty cells are NaN.
 

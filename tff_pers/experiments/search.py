@@ -120,21 +120,14 @@ def _write(
       runs[name, seed] = run and run._replace(
           config=dict(run.config, variant=name)
       )
-  near = {
-      name: trial and ' '.join(searches[name].near_ends(trial))
-      for name, trial in chosen.items()
-  }
-  rows = [
-      dict(
-          row,
-          trial=trial and trial.number,
-          validation=trial and trial.validation,
-          chosen=best[row['algo']] and best[row['algo']]['variant'],
-          near_end=near[row['algo']],
-      )
-      for row in comparison.summary_rows(runs)
-      for trial in [chosen[row['algo']]]
-  ]
+  rows = comparison.summary_rows(runs)
+  for row in rows:
+    trial, entry = chosen[row['algo']], best[row['algo']]
+    row.update(
+        trial=trial and trial.number, validation=trial and trial.validation,
+        chosen=entry and entry['variant'],
+        near_end=trial and ' '.join(searches[row['algo']].near_ends(trial)),
+    )
   columns = [
       *comparison.SUMMARY_COLUMNS, *_CHOICE_COLUMNS,
       *comparison.more_columns(runs),

@@ -140,7 +140,7 @@ class Study:
     else:
       for name in self._space.defaults:
         draw(name, self._space.dimensions[name])
-      values = self._space.acting_base()
+      values = dict(self._space.acting_base)
     trial.set_user_attr('values', values)
     trial.set_user_attr('is_paused', False)
     return Claim(self._study, trial, lock, values, self._unpruned)
@@ -287,13 +287,8 @@ def _suggest(trial: optuna.Trial, name: str, dimension) -> Any:
   """Returns the sampler's value of a dimension, the same if asked again."""
   if isinstance(dimension, search_spaces.Choice):
     return trial.suggest_categorical(name, dimension.values)
-  if dimension.is_int:
-    return trial.suggest_int(
-        name, dimension.low, dimension.high, log=dimension.log
-    )
-  return trial.suggest_float(
-      name, dimension.low, dimension.high, log=dimension.log
-  )
+  suggest = trial.suggest_int if dimension.is_int else trial.suggest_float
+  return suggest(name, dimension.low, dimension.high, log=dimension.log)
 
 
 def _mixed(seed: int, number: int, name: str) -> int:

@@ -252,15 +252,11 @@ class Sweep:
   def asked(self, variant: str) -> list[str]:
     """Returns the hyperparameters that flags or brackets set, by flag name."""
     algo, options = brackets.parse(variant)
-    names = [
-        name for name in self.given
-        if name in self._table and self._table[name].kind == 'method'
-        and self._table[name].owner == algo
-    ]
-    names += [f'{algo}_{option}' for option in options]
+    own = experiment_lib.own_flags(self.given, self._table, 'method', algo)
     # Brackets may also set shared flags.
-    return [name[len(algo) + 1:] for name in dict.fromkeys(names)
-            if name in self._table]
+    return [
+        name for name in {**own, **options} if f'{algo}_{name}' in self._table
+    ]
 
   def flags_of(self, variant: str, seed: int) -> dict[str, Any]:
     """Returns the flags of one run."""
@@ -292,15 +288,10 @@ def of_flags(
     program: str, given: Mapping[str, Any], table: Mapping[str, flags.Flag],
     variants: Sequence[str], name: str = '',
 ) -> Sweep:
-  """Returns the sweep that a program's flags describe.
+  """Returns the sweep that a program's flags describe, with its `--algos`.
 
-  Args:
-    program: Its name.
-    given: Values of the flags that were given.
-    table: All flags.
-    variants: Those of `--algos`.
-    name: Name of the folder runs/<name>_<task>, which `--output_dir` overrides;
-      empty: the program's.
+  Its folder is runs/<name>_<task>, by default with the program's name, unless
+  there is an `--output_dir`.
 
   Raises:
     flags.UsageError: If a flag belongs to another method or task.

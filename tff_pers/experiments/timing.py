@@ -34,10 +34,7 @@ def on_one_clock(
   """
   def driver(variant):
     name, options = brackets.parse(variant)
-    asked = options.get('driver', given.get('driver'))
-    return events.driver_of(
-        methods.get(name), {} if asked is None else dict(driver=asked)
-    )
+    return events.driver_of(methods.get(name), {**given, **options})
   if any([driver(variant) == 'events' for variant in variants]):
     return {'delays': events.DEFAULT_DELAYS, **given}
   return dict(given)

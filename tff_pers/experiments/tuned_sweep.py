@@ -49,7 +49,6 @@ def _run(given: dict[str, Any], table: dict[str, flags.Flag]) -> int:
   extensions, jobs = given.pop('extensions'), given.pop('jobs')
   with flags.usage_errors():
     given = timing.on_one_clock(given, variants)
-  with flags.usage_errors():
     grids = grids_lib.parse_grids(given.pop('grid'), variants)
     trials = {
         variant: {

@@ -28,7 +28,11 @@ def uniform(num_clients: int, clients_per_round: int = 0) -> Sampler:
   Raises:
     ValueError: If the cohort size is not in 0..N.
   """
-  _check_size(num_clients, clients_per_round)
+  if not 0 <= clients_per_round <= num_clients:
+    raise ValueError(
+        '`clients_per_round` must be >= 0 and <= the'
+        f' {num_clients} clients that train, found {clients_per_round}.'
+    )
   if clients_per_round in (0, num_clients):
     return lambda seed, round_num: np.arange(num_clients, dtype=np.int32)
 
@@ -41,15 +45,10 @@ def uniform(num_clients: int, clients_per_round: int = 0) -> Sampler:
 
 
 def evaluated(honest: np.ndarray, number: int, seed: int) -> np.ndarray:
-  """Returns the clients that a run evaluates, the same in every round.
+  """Returns the clients that a run evaluates, the same in every round, int[K].
 
-  Args:
-    honest: int[H], the honest clients that train, ascending.
-    number: K, how many of them are drawn, without replacement.
-    seed: The run's seed.
-
-  Returns:
-    int[K], ascending.
+  These are K = `number` of the honest clients that train, int[H], drawn without
+  replacement. Both are ascending.
 
   Raises:
     ValueError: If `number` is not in 1..H.
@@ -66,9 +65,7 @@ def evaluated(honest: np.ndarray, number: int, seed: int) -> np.ndarray:
 def fixed(schedule: Sequence[Sequence[int]]) -> Sampler:
   """Returns a sampler that repeats a schedule of cohorts, whatever the seed.
 
-  Args:
-    schedule: The cohort of round t is entry t modulo the length; its clients
-      must be distinct.
+  The cohort of round t is entry t modulo the length of the schedule.
 
   Raises:
     ValueError: If the schedule or a cohort is empty, or names a client twice.
@@ -83,11 +80,3 @@ def fixed(schedule: Sequence[Sequence[int]]) -> Sampler:
           f' {entry.tolist()} at position {position}.'
       )
   return lambda seed, round_num: cohorts[round_num % len(cohorts)]
-
-
-def _check_size(num_clients: int, clients_per_round: int) -> None:
-  if not 0 <= clients_per_round <= num_clients:
-    raise ValueError(
-        '`clients_per_round` must be >= 0 and <= the'
-        f' {num_clients} clients that train, found {clients_per_round}.'
-    )

@@ -67,26 +67,35 @@ class MetricRows:
       epsilon: Returns the epsilon of differential privacy after a number of
         rounds, a column; None: no such column.
     """
-    self._epsilon = epsilon
-    self._paths, self._refused_paths = _scalar_paths(process), [
-        path for path, _ in _tensors(_metrics_type(process), ())
-        if path[-1] == 'refused'
-    ]
-    self._routes = _reports_router(process)
-    self._groups = groups if _sees_clusters(process, groups) else None
-    self._honest = honest
+    self._epsilon, self._honest = epsilon, honest
+    measured = process.next.type_signature.result['metrics'].member
+    tensors = list(_tensors(measured))
+    self._paths = {
+        '/'.join(map(str, path)): path
+        for path, tensor in tensors if tensor.shape == ()
+    }
+    self._refused_paths = [path for path, _ in tensors if path[-1] == 'refused']
+    names_of = tff.structure.name_list
+    self._routes = 'router' in names_of(
+        process.evaluate.type_signature.result.member
+    )
+    has_groups = groups is not None and (
+        self._routes or 'mixing' in names_of(process.server_state_type)
+    )
+    self._groups = groups if has_groups else None
     self.columns = [
         *_SUMMARY_COLUMNS, 'bytes_down', 'bytes_up',
         *[name for name in self._paths if name not in _OWN_COLUMNS],
         *(_ROUTER_COLUMNS if self._routes else ()),
         *(() if metric in summary.COMMON else [f'{metric}_mean']),
-        *(_validation_columns(metric) if has_validation else ()),
+        *(f'{name}_validation'
+          for name in dict.fromkeys((*summary.COMMON, metric))
+          if has_validation),
         *(['epsilon'] if epsilon else ()),
         *(['distance'] if has_distance else ()),
         *(['dropped'] if has_dropped or self._refused_paths else ()),
-        *(_CLUSTER_COLUMNS if self._groups is not None else ()),
-        *([_OVERLAP_COLUMN]
-          if self._groups is not None and self._routes else []),
+        *(_CLUSTER_COLUMNS if has_groups else ()),
+        *([_OVERLAP_COLUMN] if has_groups and self._routes else ()),
     ]
 
   def measured(self, metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -184,11 +193,6 @@ class MetricRows:
     return dict(zip(_ROUTER_COLUMNS, found))
 
 
-def _validation_columns(metric: str) -> list[str]:
-  names = dict.fromkeys((*summary.COMMON, metric))
-  return [f'{name}_validation' for name in names]
-
-
 def _summaries(metrics):
   """Returns the summaries of loss and of accuracy, None on regression."""
   examples = metrics['num_examples']
@@ -200,32 +204,7 @@ def _summaries(metrics):
   )
 
 
-def _reports_router(process) -> bool:
-  reports = process.evaluate.type_signature.result.member
-  return 'router' in tff.structure.name_list(reports)
-
-
-def _sees_clusters(process, groups) -> bool:
-  return groups is not None and (
-      _reports_router(process)
-      or 'mixing' in tff.structure.name_list(process.server_state_type)
-  )
-
-
-def _metrics_type(process) -> tff.Type:
-  return process.next.type_signature.result['metrics'].member
-
-
-def _scalar_paths(process) -> dict[str, tuple]:
-  """Returns the paths of the scalars of M, by name: the path with slashes."""
-  return {
-      '/'.join(map(str, path)): path
-      for path, tensor in _tensors(_metrics_type(process), ())
-      if tensor.shape == ()
-  }
-
-
-def _tensors(member, path):
+def _tensors(member, path=()):
   """Yields the path and type of each tensor; unnamed ones by position."""
   if isinstance(member, tff.StructType):
     for position, (name, inner) in enumerate(

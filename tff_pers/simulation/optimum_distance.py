@@ -14,12 +14,8 @@ def is_comparable(
 ) -> bool:
   """Returns whether clients deploy weights of the form of `optimum`.
 
-  A method that deploys anything but weights of the task's model, for example an
-  ensemble, has no distance.
-
-  Args:
-    process: A `PersonalizedProcess`.
-    optimum: `Task.optimum`, or None.
+  That is `Task.optimum`, or None. A method that deploys anything but weights of
+  the task's model, for example an ensemble, has no distance.
   """
   if optimum is None:
     return False
@@ -47,13 +43,7 @@ class Distances:
     self._compute = self._build(process)
 
   def __call__(self, state, client_states, clients: Sequence[int]):
-    """Returns the distances of `clients`, float64[len(clients)].
-
-    Args:
-      state: The server state.
-      client_states: The states of `clients`.
-      clients: Their indices.
-    """
+    """Returns the distances of n clients with these states, float64[n]."""
     rows = [tuple(leaf[c] for leaf in self._optimum) for c in clients]
     return np.array(
         self._compute(state, client_states, list(clients), rows), np.float64

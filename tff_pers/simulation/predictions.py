@@ -17,10 +17,8 @@ def of_clients(
 ) -> list[Optional[quality.Predictions]]:
   """Returns the predictions of each client's model; None without examples.
 
-  Args:
-    model: The model that clients deploy; its y are labels, or one target each.
-    weights: The weights of each client.
-    data: Dense data of each client.
+  The model that clients deploy, with weights and dense data of each, has y that
+  are labels, or one target each.
   """
   found: list[Optional[quality.Predictions]] = []
   for own, client in zip(weights, data):

@@ -47,9 +47,14 @@ class Data(NamedTuple):
   test: Sequence[Any]
   validation: Optional[Sequence[Any]] = None
 
-  def pick(self, clients: Sequence[int]) -> 'Data':
-    """Returns the data of `clients`, given by their positions."""
-    pick = functools.partial(on_demand.pick, places=clients, first=None)
+  def pick(
+      self, clients: Sequence[int], first: Optional[int] = None
+  ) -> 'Data':
+    """Returns the data of `clients`, given by their positions.
+
+    Their indices are numbers from `first` on; None: they keep them.
+    """
+    pick = functools.partial(on_demand.pick, places=clients, first=first)
     return Data(
         pick(self.train), pick(self.test),
         None if self.validation is None else pick(self.validation),
@@ -478,11 +483,10 @@ def _adapt_and_test(data: Data) -> Iterator[list[Any]]:
 
 def _by_metric(results) -> dict[str, np.ndarray]:
   """Returns an array per metric from a list of clients' metrics."""
-  parts = collections.defaultdict(list)
-  for result in results:
-    for name, value in result.items():
-      parts[name].append(value)
-  return {name: np.asarray(values) for name, values in parts.items()}
+  return {
+      name: np.asarray([result[name] for result in results])
+      for name in (results[0] if results else ())
+  }
 
 
 def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:

@@ -52,11 +52,8 @@ class Progress:
   ) -> None:
     """Shows that round `round_num` (from 1) is done.
 
-    Args:
-      round_num: The round.
-      loss: Its training loss, NaN if nobody trained.
-      num_clients: Clients that took part.
-      idle: The share of them that trained nothing.
+    Its training loss is NaN if nobody trained; `idle` is the share of its
+    clients that trained nothing.
     """
     self._last = time.monotonic()
     is_first = self._first is None
@@ -94,10 +91,6 @@ class Progress:
     return self
 
   def __exit__(self, kind, error, trace):
-    self.close()
-
-  def close(self) -> None:
-    """Ends the bar, if there is one."""
     if self._bar is not None:
       self._bar.close()
 

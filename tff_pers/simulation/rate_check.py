@@ -29,9 +29,7 @@ class RateCheck:
   def __call__(self, round_num: int, loss: float) -> str:
     """Returns a warning after a round, at most once; '' if all is well.
 
-    Args:
-      round_num: From 1.
-      loss: The training loss, NaN if nobody trained.
+    Rounds count from 1; the training loss is NaN if nobody trained.
     """
     if round_num > _ROUNDS or math.isnan(loss):
       return ''

@@ -14,7 +14,6 @@ from tff_pers.evaluation import damaged
 from tff_pers.evaluation import results
 from tff_pers import tff
 
-METRICS = 'metrics.csv'
 LOG = 'train.log'
 
 
@@ -33,7 +32,7 @@ class Releases:
       last_round: The last round of a resumed run; 0: a new run.
       before: Is called with the round before each row, to write other tables.
     """
-    path = os.path.join(folder, METRICS)
+    path = os.path.join(folder, results.METRICS)
     _keep_rows(path, ['round', *columns], last_round)
     self._columns, self._before = tuple(columns), before
     self._log = _Log(os.path.join(folder, LOG))
@@ -73,10 +72,6 @@ class Releases:
     return self
 
   def __exit__(self, kind, error, trace):
-    self.close()
-
-  def close(self) -> None:
-    """Ends the thread and closes the log; what was released stays."""
     self._thread.shutdown()
     self._log.close()
 

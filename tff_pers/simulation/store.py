@@ -8,6 +8,7 @@ file is opened.
 """
 
 import collections
+import contextlib
 import functools
 import io
 import json
@@ -145,13 +146,13 @@ class ClientStateStore:
     return int(client) in self._known
 
   def keep_at_least(self, number: int) -> None:
-    """Keeps the newest `number` states in memory, however large.
+    """Keeps the newest `number` states in memory, at least 1, however large.
 
     A round holds the states of its cohort in memory anyway, and a run of all
     clients would otherwise write and read all of them in every round.
 
     Args:
-      number: Number of states; below 1 means 1.
+      number: Number of states.
     """
     self._at_least = max(number, 1)
 
@@ -232,7 +233,7 @@ class ClientStateStore:
       for number, structure in pending.items():
         self._write('committed', _PENDING - number, structure)
       self._write('committed', _SERVER, server_state)
-      self._set_meta('position', json.dumps(position))
+      self._write_position(position)
     # Only now: if the transaction fails, these states must still be written.
     self._dirty.clear()
 
@@ -243,7 +244,8 @@ class ClientStateStore:
       StoreError: If it cannot be read.
     """
     with self._errors(_BYTES):
-      return self._position()
+      text = self._meta('position')
+      return None if text is None else _read_position(text)
 
   def set_position(self, position: Mapping[str, Any]) -> None:
     """Changes only the position of the last checkpoint.
@@ -255,7 +257,7 @@ class ClientStateStore:
       StoreError: If it cannot be written.
     """
     with self._errors(), self._transaction():
-      self._set_meta('position', json.dumps(position))
+      self._write_position(position)
 
   def server_state(self, like: Any) -> Any:
     """Returns the server state of the last checkpoint, structured as `like`.
@@ -300,29 +302,26 @@ class ClientStateStore:
     """Closes the file; what was not committed is lost."""
     self._db.close()
 
-  def _position(self):
+  def _meta(self, key: str) -> Any:
+    """Returns a value of the table `meta`, None if it is not there."""
     row = self._db.execute(
-        "SELECT value FROM meta WHERE key = 'position'"
+        'SELECT value FROM meta WHERE key = ?', (key,)
     ).fetchone()
-    if row is None:
-      return None
-    position = json.loads(row[0])
-    if not isinstance(position, dict):
-      raise ValueError(f'the position is {position!r}')
-    return position
+    return row and row[0]
 
   def _check_version(self) -> None:
-    row = self._db.execute(
-        "SELECT value FROM meta WHERE key = 'version'"
-    ).fetchone()
-    if row is None or row[0] != str(_VERSION):
+    version = self._meta('version')
+    if version != str(_VERSION):
       raise StoreError(
           f'{self._path} must be a store of version {_VERSION}, found version'
-          f' {row and row[0]}.'
+          f' {version}.'
       )
 
-  def _set_meta(self, key: str, value: str) -> None:
-    self._db.execute('INSERT OR REPLACE INTO meta VALUES (?, ?)', (key, value))
+  def _write_position(self, position: Mapping[str, Any]) -> None:
+    self._db.execute(
+        "INSERT OR REPLACE INTO meta VALUES ('position', ?)",
+        (json.dumps(position),),
+    )
 
   def _remember(self, client: int, state) -> None:
     """Puts a state into the cache, and evicts the least recently used."""
@@ -361,45 +360,37 @@ class ClientStateStore:
     )
     return list(_leaves(rows))
 
-  def _transaction(self):
-    return _Transaction(self._db)
-
-  def _errors(self, others=()):
-    return _StoreErrors(self._path, others)
-
-
-class _Transaction:
-  """Executes all statements inside, or none."""
-
-  def __init__(self, db):
-    self._db = db
-
-  def __enter__(self):
+  @contextlib.contextmanager
+  def _transaction(self) -> Iterator[None]:
+    """Executes all statements inside, or none."""
     self._db.execute('BEGIN IMMEDIATE')
+    try:
+      yield
+    except BaseException:
+      if self._db.in_transaction:
+        self._db.execute('ROLLBACK')
+      raise
+    self._db.execute('COMMIT')
 
-  def __exit__(self, kind, error, trace):
-    if kind is None:
-      self._db.execute('COMMIT')
-    elif self._db.in_transaction:
-      self._db.execute('ROLLBACK')
-
-
-class _StoreErrors:
-  """Turns SQLite's and other errors into `StoreError`s that name the file."""
-
-  def __init__(self, path, others):
-    self._path, self._kinds = path, (sqlite3.Error, *others)
-
-  def __enter__(self):
-    pass
-
-  def __exit__(self, kind, error, trace):
-    if isinstance(error, self._kinds):
+  @contextlib.contextmanager
+  def _errors(self, others: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turns SQLite's and other errors into `StoreError`s that name the file."""
+    path = self._path
+    kinds: tuple[type[Exception], ...] = (sqlite3.Error, *others)
+    try:
+      yield
+    except kinds as error:
       reason = ' '.join(f'{error}'.split())[:200].rstrip('.')
       raise StoreError(
-          f'{self._path} cannot be read or written:'
-          f' {reason or type(error).__name__}.'
+          f'{path} cannot be read or written: {reason or type(error).__name__}.'
       ) from error
+
+
+def _read_position(text: str) -> dict[str, Any]:
+  position = json.loads(text)
+  if not isinstance(position, dict):
+    raise ValueError(f'the position is {position!r}')
+  return position
 
 
 def _num_bytes(state) -> int:

@@ -18,6 +18,8 @@ DIFFERENCES, SENTENCES = 'differences.csv', 'recommendation.txt'
 # The text after this heading is shown below the table.
 NOTES = 'How to read this'
 _FILES = (CHOICE, BEST, TRIALS, ROBUSTNESS)
+# Columns of texts in the tables of a choice; all others are numbers.
+_TEXTS = ('algo', 'metric', 'recommended', 'variant')
 _CHOICE = (
     cells.Column('algo', 'Method', 'text'),
     cells.Column('value_validation', 'Validation', 'number',
@@ -105,36 +107,30 @@ def _choice(folder: str) -> Iterator[dict[str, Any]]:
 
   Also a section of differences, if there are any.
   """
-  rows = results.read_rows(folder, CHOICE)
+  rows = _read_numbers(folder, CHOICE)
   if not rows:
     return
-  numbers = [
-      {**{name: _number(text) for name, text in row.items()
-          if name not in ('algo', 'recommended', 'metric')},
-       'algo': row['algo']}
-      for row in rows
-  ]
   metric = rows[0].get('metric', 'accuracy')
-  for row in numbers:
+  for row in rows:
     for part in ('validation', 'test', 'worst_decile'):
       # In a folder that an earlier version wrote.
       row.setdefault(f'value_{part}', row.get(f'accuracy_{part}'))
-  recommended = [row['algo'] for row in rows if _is_true(row['recommended'])]
-  for row in numbers:
-    row['recommended'] = 'yes' if row['algo'] in recommended else None
+    is_recommended = row['recommended'].strip().lower() in ('1', 'true', 'yes')
+    row['recommended'] = 'yes' if is_recommended else None
+  recommended = [row['algo'] for row in rows if row['recommended']]
   yield dict(
       kind='choice', title='Which method', table=cells.table(tuple(
           column._replace(title=f'{column.title} {metric}')
           if column.name in ('value_validation', 'value_test') else column
           for column in _CHOICE
-      ), numbers),
+      ), rows),
       **_sentences(folder), recommended=recommended,
       metric=metric, isHigherBetter=summary.is_higher_better(metric), rows=[
           dict(label=row['algo'], **dict(zip(
               ('value', 'low', 'high'),
               cells.series([row['value_test'], row['low'], row['high']]),
           )))
-          for row in numbers if None not in (
+          for row in rows if None not in (
               row['value_test'], row['low'], row['high']
           )
       ],
@@ -156,12 +152,8 @@ def _sentences(folder: str) -> dict[str, list[str]]:
 
 def _differences(folder: str) -> dict[str, Any]:
   """Returns the section that compares methods to the recommended one."""
-  texts = ('algo', 'variant')
-  rows = [
-      {column.name: row[column.name] if column.name in texts
-       else _number(row[column.name]) for column in _DIFFERENCES}
-      for row in results.read_rows(folder, DIFFERENCES)
-  ]
+  columns = [column.name for column in _DIFFERENCES]
+  rows = _read_numbers(folder, DIFFERENCES, columns)
   return dict(
       kind='differences', table=cells.table(_DIFFERENCES, rows),
       title='Compared with the recommended method, on the same clients',
@@ -263,9 +255,12 @@ _READERS = {
 }
 
 
-def _number(text: str):
-  return float(text) if text else None
-
-
-def _is_true(text: str) -> bool:
-  return text.strip().lower() in ('1', 'true', 'yes')
+def _read_numbers(
+    folder: str, name: str, required: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+  """Returns the rows of a CSV file with numbers, None for empty cells."""
+  return [
+      {column: text if column in _TEXTS else float(text) if text else None
+       for column, text in row.items()}
+      for row in results.read_rows(folder, name, required)
+  ]

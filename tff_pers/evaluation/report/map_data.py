@@ -159,14 +159,10 @@ def _side(axis: _Axis) -> dict[str, Any]:
   blocks = [names[i:i + size] for i in range(0, len(names), size or 1)]
   return dict(
       title=axis.title, block=size, number=len(names),
-      names=[_span(block) for block in blocks],
+      names=[b[0] if len(b) == 1 else f'{b[0]} … {b[-1]}' for b in blocks],
       edges=[cells.rounded(edge / size, 6) for edge in axis.edges],
       ordered=bool(axis.edges),
   )
-
-
-def _span(names: Sequence[str]) -> str:
-  return names[0] if len(names) == 1 else f'{names[0]} … {names[-1]}'
 
 
 def summary(found: dict[str, Any]) -> str:

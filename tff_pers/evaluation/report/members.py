@@ -178,11 +178,8 @@ def _group_name(
 
 def _labelled(runs: Sequence[results.Run]) -> list[Member]:
   """Returns members grouped by label, in order of first occurrence."""
-  by_variant: dict[str, list[results.Run]] = {}
-  for run in runs:
-    by_variant.setdefault(run.variant, []).append(run)
   labelled = Group('', [
-      member for variant, own in by_variant.items()
+      member for variant, own in figures.by_variant(runs).items()
       for member in _with_settings(variant, own)
   ]).by_label()
   common = os.path.commonpath([run.folder for run in runs])

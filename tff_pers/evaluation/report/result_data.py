@@ -175,7 +175,8 @@ def finetuning_table(group: members_lib.Group) -> dict[str, Any]:
     found = member.run.finetuning or {}
     for i, seen in enumerate(found.get('seen', ())):
       rows.append(dict(
-          {name: _known(column[i]) for name, column in found.items()},
+          {name: None if math.isnan(column[i]) else float(column[i])
+           for name, column in found.items()},
           algo=member.label, seed=member.seed,
           who='that train' if seen else 'that never train',
       ))
@@ -215,10 +216,6 @@ def _last(run: results.Run, name: str) -> Optional[float]:
   if not figures.has(run.metrics, name):
     return None
   return float(run.metrics[name][-1])
-
-
-def _known(value: float) -> Optional[float]:
-  return None if math.isnan(value) else float(value)
 
 
 def final_values(group: members_lib.Group) -> dict[str, Any]:

@@ -16,31 +16,28 @@ def of_group(group: members_lib.Group) -> dict[str, Any]:
     for other flags `given`: those that were set; `own`: flags of methods, and
     `common`: flags of all runs, that have their defaults.
   """
-  first = {
-      label: own[0].run for label, own in group.by_label().items()
-  }
-  flags = {
-      label: members_lib.settings_of(run) for label, run in first.items()
-  }
+  first = {label: own[0].run for label, own in group.by_label().items()}
+  flags = {k: members_lib.settings_of(run) for k, run in first.items()}
   common = {
       name: [one[name] for one in flags.values() if name in one]
       for one in flags.values() for name in one
   }
   # The method is the label.
   common.pop('algo')
-  differing = [n for n, values in common.items() if not _same(values)]
-  is_own = {
-      name: any(
-          name in run.config['flags']
-          and name.startswith(members_lib.own_prefix(run))
-          for run in first.values()
-      ) for name in common
+  differing = [
+      name for name, values in common.items()
+      if members_lib.differences([{name: value} for value in values])
+  ]
+  of_methods = {
+      name for run in first.values() for name in run.config['flags']
+      if name.startswith(members_lib.own_prefix(run))
   }
   given = {
       name for run in first.values() for name in run.config.get('given', ())
   }
   same = {
-      name: 'given' if name in given else 'own' if is_own[name] else 'common'
+      name: 'given' if name in given
+      else 'own' if name in of_methods else 'common'
       for name in common if name not in differing
   }
   return dict(
@@ -91,10 +88,6 @@ def mixed_versions(members: Sequence[members_lib.Member]) -> list[str]:
   """Returns the packages whose versions differ between runs."""
   table = versions(members)
   return [row[0] for row in table['rows'] if ', ' in row[1]]
-
-
-def _same(values: Sequence[Any]) -> bool:
-  return not members_lib.differences([dict(value=value) for value in values])
 
 
 def _shown(value: Any) -> str:

@@ -165,11 +165,11 @@ class ClientLoop:
     self.grows = [a for a in built if a.grows]
 
   @property
-  def collected_types(self) -> list:
-    """Types of the rows kept per client: demands, then singles."""
-    return [
-        *(d.type for d in self.demands), *(a.changed_types for a in self.grows)
-    ]
+  def collected_type(self) -> tff.StructType:
+    """Type of what is kept of a client: demands, then singles."""
+    types = [d.type for d in self.demands]
+    types += [a.changed_types for a in self.grows]
+    return tff.StructType([(None, t) for t in types])
 
   def client(self, i: Any, is_loop: bool = False) -> Contribution:
     """Returns the contribution of client `i`.

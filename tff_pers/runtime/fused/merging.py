@@ -9,6 +9,7 @@ from typing import Any, Callable, Optional
 import tensorflow as tf
 
 from tff_pers.runtime.fused import client_loop
+from tff_pers.runtime.fused import singles as singles_lib
 from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import structure
@@ -59,24 +60,10 @@ def _joins(aggregate, leaves) -> Optional[list]:
   types = structure.leaves(aggregate.type)
   if any(None in (t.shape or [None])[1:] for t in types):
     return None
-  count = len(types)
-
-  @tf.function(autograph=False)
-  def merged(*tensors):
-    a, b = (
-        structure.unflatten(aggregate.type, side)
-        for side in (tensors[:count], tensors[count:])
-    )
-    return structure.flatten(aggregate.merge((a, b)), aggregate.type)
-
-  concrete = merged.get_concrete_function(
-      *(tf.TensorSpec(t.shape, t.dtype) for t in types * 2)
+  inputs, outputs = singles_lib.traced(
+      aggregate.merge, aggregate.type, aggregate.type, types * 2
   )
-  inputs = [t.name for t in concrete.inputs]
-  found = [
-      _join(output, *pair)
-      for output, *pair in zip(concrete.outputs, inputs, inputs[count:])
-  ]
+  found = list(map(_join, outputs, inputs, inputs[len(types):]))
   fits = [_is_joined_by(leaf, join) for join, leaf in zip(found, leaves)]
   return found if all(fits) else None
 
@@ -93,20 +80,13 @@ def _is_joined_by(leaf, join: Optional[str]) -> bool:
 
 def _join(output, left: str, right: str) -> Optional[str]:
   """Returns how `output` joins the tensors of these names, or None."""
-  op = _source(output).op
-  names = [_source(t).name for t in op.inputs]
+  op = singles_lib.copied(output).op
+  names = [singles_lib.copied(t).name for t in op.inputs]
   if op.type == _ADD and names == [left, right]:
     return _ADD
   if op.type == _CONCATENATE and names[:-1] == [left, right]:
     return _CONCATENATE if tf.get_static_value(op.inputs[2]) == 0 else None
   return None
-
-
-def _source(tensor):
-  """Returns the tensor of which `tensor` is a copy."""
-  while tensor.op.type == 'Identity':
-    tensor = tensor.op.inputs[0]
-  return tensor
 
 
 def _tree(aggregate, singles, num_clients):

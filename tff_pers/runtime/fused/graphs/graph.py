@@ -18,6 +18,7 @@ from tensorflow.core.function.polymorphism import function_type
 from tensorflow.python.saved_model import function_deserialization
 
 from tff_pers.runtime.fused.graphs import inlining
+from tff_pers.runtime.fused.graphs import libraries
 from tff_pers.runtime.fused.graphs import number_variables
 from tff_pers.runtime.fused.graphs import passes
 from tff_pers.runtime.fused import operations
@@ -79,8 +80,7 @@ class Graph:
     graph_def = tf.compat.v1.GraphDef()
     proto.graph_def.Unpack(graph_def)
     _drop_unneeded(graph_def, proto)
-    variants: set[str] = set()
-    _variants(proto.parameter, variants)
+    variants = set(_data_sets(proto.parameter))
     if variants:
       graph_def = inlining.inline(graph_def, variants)
     nodes = list(graph_def.node)
@@ -89,7 +89,7 @@ class Graph:
     self.operations = frozenset(node.op for node in nodes)
     if operations.reads_files(self.operations):
       raise sequences.Unsupported('A file is read, which may change.')
-    self.passes = passes.count(graph_def, variants, proto.result)
+    self.passes = passes.count(graph_def, variants, _data_sets(proto.result))
     stateful = operations.stateful(self.operations)
     self.is_stateful = bool(stateful)
     self.is_private = operations.only_variables(stateful)
@@ -115,8 +115,9 @@ class Graph:
         wrapper_function=_with_result_type,
     )
     graph_def.ClearField('library')
-    for node in graph_def.node:
-      _rename_functions(node, self._functions)
+    libraries.rename(graph_def.node, {
+        old: _name(function) for old, function in self._functions.items()
+    })
     self._graph_def = graph_def
 
   def __call__(self, argument: Any = None) -> Any:
@@ -129,9 +130,7 @@ class Graph:
     Returns:
       The result, in the same form.
     """
-    fetches: list[str] = []
-    tensor_names(self._result, fetches)
-    values = self._tensors(argument, fetches)
+    values = self._tensors(argument, tensor_names(self._result))
     return _unflatten(
         self._result, self._type.result, iter(values),
         lambda name: self._tensors(argument, [name])[0],
@@ -246,10 +245,10 @@ def _drop_unneeded(graph_def, proto) -> None:
 
   A Keras model, for example, leaves placeholders that are never fed.
   """
-  names = [proto.initialize_op, proto.session_token_tensor_name]
-  tensor_names(proto.parameter, names)
-  tensor_names(proto.result, names)
-  needed = _ancestors(graph_def, [name for name in names if name])
+  needed = _ancestors(graph_def, filter(None, [
+      proto.initialize_op, proto.session_token_tensor_name,
+      *tensor_names(proto.parameter), *tensor_names(proto.result),
+  ]))
   nodes = [node for node in graph_def.node if node.name in needed]
   for node in nodes:
     node.attr.pop('_class', None)  # Names nodes that may be replaced.
@@ -275,17 +274,6 @@ def _run_first(graph_def, name: str) -> None:
   for node in graph_def.node:
     if node.name not in needed and node.op not in ('Placeholder', 'Const'):
       node.input.append('^' + name)
-
-
-def _rename_functions(node, functions) -> None:
-  """Replaces names of functions by those of the loaded `functions`."""
-  if node.op in functions:
-    node.op = _name(functions[node.op])
-  for value in node.attr.values():
-    field = value.WhichOneof('value')
-    called = [value.func] if field == 'func' else value.list.func
-    for function in called if field in ('func', 'list') else ():
-      function.name = _name(functions[function.name])
 
 
 def _wait_for_inputs(node) -> None:
@@ -376,24 +364,21 @@ def _bind(binding, value, inputs) -> None:
     inputs[binding.sequence.variant_tensor_name] = value
 
 
-def _variants(binding, names) -> None:
-  """Adds the nodes of the data sets of `binding` to `names`."""
-  for part in binding.struct.element:
-    _variants(part, names)
-  if binding.WhichOneof('binding') == 'sequence':
-    names.add(binding.sequence.variant_tensor_name.split(':')[0])
-
-
-def tensor_names(binding: Any, names: list[str]) -> None:
-  """Appends the names of the tensors of `binding` to `names`."""
+def tensor_names(binding: Any) -> list[str]:
+  """Returns the names of the tensors of `binding` in order."""
   case = binding.WhichOneof('binding')
-  if case == 'struct':
-    for part in binding.struct.element:
-      tensor_names(part, names)
-  elif case == 'tensor':
-    names.append(binding.tensor.tensor_name)
-  elif case == 'sequence':
-    names.append(binding.sequence.variant_tensor_name)
+  if case == 'tensor':
+    return [binding.tensor.tensor_name]
+  if case == 'sequence':
+    return [binding.sequence.variant_tensor_name]
+  return [name for part in binding.struct.element for name in tensor_names(part)]
+
+
+def _data_sets(binding) -> list[str]:
+  """Returns the names of the nodes of the data sets of `binding`."""
+  if binding.WhichOneof('binding') == 'sequence':
+    return [binding.sequence.variant_tensor_name.split(':')[0]]
+  return [name for part in binding.struct.element for name in _data_sets(part)]
 
 
 def _unflatten(binding, type_signature, values, again):

@@ -1,6 +1,6 @@
 """Clients of a published data set, read on demand."""
 
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -13,14 +13,6 @@ from tff_pers.data.formats import records
 # (records of a client by name of the field, file and client as text) ->
 # (x, y), one row per record.
 Convert = Callable[[Mapping[str, np.ndarray], str], tuple[Any, Any]]
-
-
-class Clients(NamedTuple):
-  """Clients with training and test data, sorted by name."""
-
-  train: on_demand.OnDemand
-  test: on_demand.OnDemand
-  names: Sequence[str]
 
 
 def with_enough(
@@ -73,12 +65,9 @@ def sample(names: Sequence[str], num_clients: int, seed: int) -> list[str]:
 
 def on_request(
     parts: published.Parts, names: Sequence[str], convert: Convert
-) -> Clients:
-  """Returns the clients `names`, whose records become (x, y) when read."""
-  train, test = (
-      _lazy(parts[part], names, convert) for part in published.PARTS
-  )
-  return Clients(train, test, names)
+) -> list[on_demand.OnDemand]:
+  """Returns training and test data of clients; records are read on demand."""
+  return [_lazy(parts[part], names, convert) for part in published.PARTS]
 
 
 def _lazy(

@@ -159,11 +159,11 @@ def assemble(
 
 
 def build_model(
-    name: str, train: Sequence[Any], num_classes: int, l2: float = 0.0
+    name: str, train: Sequence[Any], num_classes: int
 ) -> functional.FunctionalModel:
   """Returns the model `name` for the examples of the first client."""
   x_spec = tf.TensorSpec([None, *train[0][0].shape[1:]], tf.float32)
-  return zoo.build(name, x_spec, num_classes, l2=l2)
+  return zoo.build(name, x_spec, num_classes)
 
 
 def _splits(made, examples: Examples, train_fraction: float, seed: int, names):

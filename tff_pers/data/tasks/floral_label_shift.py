@@ -52,19 +52,18 @@ def build(
       request.num_clients or DECLARATION.num_clients, CLUSTERS
   )
   x, y = generate(groups, options.train + options.test, request.seed)
-  train = [(x[k, :options.train], y[k, :options.train]) for k in range(len(x))]
-  test = [(x[k, options.train:], y[k, options.train:]) for k in range(len(x))]
+  train, test = sources.cut(x, y, options.train)
   return task_lib.Task(
       name='floral_label_shift',
       model=zoo.build(
           DECLARATION.named_model(request.model),
           tf.TensorSpec([None, DIMENSION]), CLASSES,
       ),
-      train=sources.from_arrays(train),
-      test=sources.from_arrays(test),
+      train=train,
+      test=test,
       groups=groups,
       num_classes=CLASSES,
-      class_counts=partition_lib.class_counts([y for _, y in train], CLASSES),
+      class_counts=partition_lib.class_counts(y[:, :options.train], CLASSES),
       partition=DECLARATION.partition,
       rounds=200,
       eval_every=20,

@@ -89,16 +89,15 @@ def _build(
   groups = cluster_of(request.num_clients or declares.num_clients, clusters)
   x = features(len(groups), options.train + options.test, request.seed)
   y = targets(x, groups, clusters, request.seed)
-  train = [(x[k, :options.train], y[k, :options.train]) for k in range(len(x))]
-  test = [(x[k, options.train:], y[k, options.train:]) for k in range(len(x))]
+  train, test = sources.cut(x, y, options.train)
   return task_lib.Task(
       name=name,
       model=zoo.build(
           declares.named_model(request.model),
           tf.TensorSpec([None, DIMENSION]), 0, num_targets=num_targets,
       ),
-      train=sources.from_arrays(train),
-      test=sources.from_arrays(test),
+      train=train,
+      test=test,
       groups=groups,
       partition=declares.partition,
       rounds=1000,

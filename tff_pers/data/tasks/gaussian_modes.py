@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from tff_pers.config import hyperparameters as hp
-from tff_pers.data import brackets
 from tff_pers.data import client_data
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
@@ -65,7 +64,7 @@ def build(
   """
   registry.refuse('gaussian_modes', request, 'data_dir', 'train_fraction')
   partition = request.partition or DECLARATION.partition
-  if brackets.parse(partition)[0] not in DECLARATION.partitions:
+  if DECLARATION.named_partition(partition) not in DECLARATION.partitions:
     # Others rotate images or rename labels, which test examples do not follow.
     raise ValueError(
         f'`partition` must be {", ".join(DECLARATION.partitions)} for task'

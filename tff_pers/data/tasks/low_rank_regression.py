@@ -67,14 +67,14 @@ def build(
       (num_clients, options.train + options.test, INPUTS)
   ).astype(np.float32)
   y = (x @ target).astype(np.float32)
-  cut, is_linear = options.train, not request.model
-  test = sources.from_arrays(list(zip(x[:, cut:], y[:, cut:])))
+  train, test = sources.cut(x, y, options.train)
+  is_linear = not request.model
   return task_lib.Task(
       name='low_rank_regression',
       model=linear_model() if is_linear else zoo.build(
           request.model, tf.TensorSpec([None, INPUTS]), 0, num_targets=OUTPUTS
       ),
-      train=sources.from_arrays(list(zip(x[:, :cut], y[:, :cut]))),
+      train=train,
       test=test,
       partition=DECLARATION.partition,
       client_weighting='uniform',

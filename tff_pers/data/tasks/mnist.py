@@ -15,10 +15,10 @@ import os
 
 import numpy as np
 
-from tff_pers.data import brackets
 from tff_pers.data import checks
 from tff_pers.data import errors
 from tff_pers.data import idx
+from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
 from tff_pers.data import tables
 from tff_pers.data import task as task_lib
@@ -76,17 +76,14 @@ def _build(name: str, request: registry.TaskRequest):
     where = f'{name} of tensorflow_datasets'
     train, test = (sources.from_tfds(name, s) for s in ('train', 'test'))
   x, y = _checked(train, where)
-  partition = request.partition or MNIST.partition
+  partition = MNIST.named_partition(request.partition)
   clients = None
-  if (
-      name == 'mnist' and request.data_dir
-      and brackets.parse(partition)[0] == 'by_client'
-  ):
+  if name == 'mnist' and request.data_dir and partition == 'by_client':
     clients = _writers(where, y)
   examples = assembly.Examples(
       x, y, 10, where, clients=clients, global_test=_checked(test, where)
   )
-  if floral_images.has_clusters(request, MNIST.partition):
+  if partition_lib.get(partition).deals_test:
     return _clusters(name, request, examples)
   return assembly.assemble(
       name, request, examples, MNIST,

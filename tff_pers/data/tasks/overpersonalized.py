@@ -146,10 +146,11 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
   honest = request.num_clients or scale.num_clients
   num_clients = honest + request.num_byzantine
   byzantine.check(request.num_byzantine, num_clients)
-  systems = []
   # One by one, because all rows of the paper's clients take 0.8 GB.
-  for system in generator.clients(num_clients, request.seed):
-    systems.append(least_squares.reduced(system) if options.reduces else system)
+  systems = [
+      least_squares.reduced(system) if options.reduces else system
+      for system in generator.clients(num_clients, request.seed)
+  ]
   data = sources.from_arrays([(system.x, system.y) for system in systems])
   return task_lib.Task(
       name=name,

@@ -15,6 +15,7 @@ from typing import Any, Callable, Iterable, Optional, TypeVar
 
 from tff_pers.config import registry
 from tff_pers.config import traits as traits_lib
+from tff_pers.data import brackets
 from tff_pers.data import byzantine
 from tff_pers.data import fitting
 from tff_pers.data import partition as partition_lib
@@ -111,6 +112,10 @@ class Declaration:
     found = asked or self.model
     assert found is not None
     return found
+
+  def named_partition(self, asked: str = '') -> str:
+    """Returns the name of the requested partition, or else of the default."""
+    return brackets.parse(asked or self.partition)[0]
 
   @property
   def traits(self) -> traits_lib.Traits:

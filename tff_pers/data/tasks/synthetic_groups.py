@@ -7,14 +7,15 @@ Distributed Personalized Empirical Risk Minimization
 import dataclasses
 
 import numpy as np
+import tensorflow as tf
 
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import errors
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
 from tff_pers.data import task as task_lib
-from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
+from tff_pers.models import zoo
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,18 +66,18 @@ def build(
     )
   groups = (np.arange(num_clients) * 2 // num_clients).astype(np.int32)
   x, y = generate(groups, options, request.seed)
-  train = [(x[c, :options.train], y[c, :options.train]) for c in range(len(x))]
-  test = [(x[c, options.train:], y[c, options.train:]) for c in range(len(x))]
+  train, test = sources.cut(x, y, options.train)
   return task_lib.Task(
       name='synthetic_groups',
-      model=assembly.build_model(
-          DECLARATION.named_model(request.model), train, 2, options.l2
+      model=zoo.build(
+          DECLARATION.named_model(request.model),
+          tf.TensorSpec([None, options.dimension]), 2, l2=options.l2,
       ),
-      train=sources.from_arrays(train),
-      test=sources.from_arrays(test),
+      train=train,
+      test=test,
       groups=groups,
       num_classes=2,
-      class_counts=partition_lib.class_counts([y for _, y in train], 2),
+      class_counts=partition_lib.class_counts(y[:, :options.train], 2),
       partition=DECLARATION.partition,
       rounds=100,
       eval_every=10,

@@ -25,11 +25,8 @@ def added(
 ) -> Optional[Any]:
   """Returns the accumulator after all messages; None if it is not just a sum.
 
-  Args:
-    aggregate: The aggregate, see `client_loop`.
-    state: The accumulator before the messages.
-    messages: The stacked messages of at least one client, in the structure of
-      the aggregate's message type.
+  The messages of at least one client are stacked, in the structure of the
+  aggregate's message type, and `state` is the accumulator before them.
   """
   terms = _terms(aggregate.accumulate, aggregate.type, aggregate.message_type)
   if terms is None:
@@ -45,9 +42,7 @@ def added(
 def adds_products(accumulate: Callable[[Any], Any], types: tff.Type) -> bool:
   """Whether an accumulator adds up products of factors that clients send.
 
-  Args:
-    accumulate: `(accumulator, message) -> accumulator`.
-    types: TFF type of its argument.
+  `types` is the TFF type of the argument, (accumulator, message).
   """
   terms = _terms(accumulate, types[0], types[1])
   return terms is not None and any(len(term) > 1 for term in terms)

@@ -115,8 +115,7 @@ class Aggregate:
   def whole(self, changed: Any) -> list:
     """Returns all tensors of the accumulator, unchanged ones from `zero`.
 
-    Args:
-      changed: A value for each tensor of `changed_types`.
+    `changed` has a value for each tensor of `changed_types`.
     """
     rest = iter(changed)
     return [
@@ -147,12 +146,8 @@ class ClientLoop:
   ):
     """Initializes the loop.
 
-    Args:
-      evaluator: Evaluates blocks.
-      lazy: Bindings at clients by name, evaluated where they are used.
-      demands: Names of the bindings that are collected.
-      aggregates: Bindings of the stage's aggregations.
-      env: Values of all other names.
+    `demands` are names of bindings that are collected; those in `lazy`, at
+    clients, are evaluated where they are used. `env` has all other values.
     """
     self.is_private = evaluator.is_private
     self.has_races = evaluator.has_races
@@ -172,11 +167,9 @@ class ClientLoop:
     return tff.StructType([(None, t) for t in types])
 
   def client(self, i: Any, is_loop: bool = False) -> Contribution:
-    """Returns the contribution of client `i`.
+    """Returns the contribution of client `i`, an int32 scalar.
 
-    Args:
-      i: int32 scalar.
-      is_loop: See `packing.Rows.at`.
+    For `is_loop` see `packing.Rows.at`.
     """
     scope = _ClientScope(self._evaluator, self._lazy, self._env, i, is_loop)
     message = lambda a: self._evaluator.evaluate(a.message, scope)
@@ -192,10 +185,8 @@ class ClientLoop:
   ) -> dict:
     """Returns all values by name, aggregates after `report`.
 
-    Args:
-      demanded: The collected values, in the order of `demands`.
-      folded: Accumulators of all clients, in the order of `folds`.
-      merged: Accumulators of all clients, in the order of `grows`.
+    Collected values are in the order of `demands`, accumulators of all clients
+    in that of `folds` and of `grows`.
     """
     values = {
         demand.name: value for demand, value in zip(self.demands, demanded)

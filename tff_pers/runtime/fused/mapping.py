@@ -26,11 +26,7 @@ def run(
 ) -> dict:
   """Returns the values of a stage's bindings by name.
 
-  Args:
-    schedule: How to run the clients.
-    loop: What a client does, see `client_loop`.
-    num_clients: int32 scalar, > 0.
-    devices: Names of the devices that share the clients.
+  `num_clients` is an int32 scalar, > 0; all devices share the clients.
   """
   shards = []
   for k, device in enumerate(devices):

@@ -35,11 +35,8 @@ class Measurement:
   ):
     """Initializes the measurement.
 
-    Args:
-      program: The computation.
-      make_trace: Makes a trace of schedules, one per stage.
-      tensors: The arguments of a trace; the first is the number of clients.
-      has_gpu: Whether clients run on GPUs.
+    The first of the tensors, the arguments of a trace, is the number of
+    clients. `make_trace` takes schedules, one per stage.
     """
     self._program = program
     self._make_trace = make_trace

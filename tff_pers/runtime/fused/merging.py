@@ -22,11 +22,9 @@ def merge(
 ) -> Any:
   """Returns the accumulator of all clients.
 
-  Args:
-    aggregate: The aggregate, see `client_loop`.
-    singles: What clients change in the accumulators, see
-      `client_loop.Aggregate.single`: `packing.Rows` or `packing.Pieces`.
-    num_clients: int32 scalar, > 0.
+  The singles are what clients change in the accumulators, see
+  `client_loop.Aggregate.single`: `packing.Rows` or `packing.Pieces`;
+  `num_clients` is an int32 scalar, > 0.
   """
   # Tensors that no client changes are the same for all.
   leaves = aggregate.whole(singles)

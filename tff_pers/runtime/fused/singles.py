@@ -43,14 +43,8 @@ def sources(
 ) -> list[Optional[Source]]:
   """Returns the sources of the tensors of `accumulate((zero, message))`.
 
-  Args:
-    accumulate: `(accumulator, message) -> accumulator`.
-    zero: The accumulator before the first client, tensors of a graph.
-    state_type: TFF type of the accumulator.
-    message_type: TFF type of a message.
-
-  Returns:
-    The source of each tensor of the accumulator; None if it is computed.
+  `zero`, tensors of a graph, is the accumulator before the first client. The
+  source of a tensor that is computed is None.
   """
   start = structure.flatten(zero, state_type)
   if structure.has_sequence(message_type):
@@ -86,10 +80,6 @@ def within(zero: Any, state_type: tff.Type) -> Any:
   """Returns `zero` with known values as constants of the loop's body.
 
   Other tensors from outside are carried through every iteration.
-
-  Args:
-    zero: The accumulator before the first client.
-    state_type: Its TFF type.
   """
   start = structure.flatten(zero, state_type)
   return _with_values(zero, state_type, map(_known, start))
@@ -109,12 +99,8 @@ def traced(
 ) -> tuple[list[str], list[tf.Tensor]]:
   """Returns the names of the inputs of a traced function, and its outputs.
 
-  Args:
-    function: From a pair of values of the types `first` and `second` to one of
-      the type `first`.
-    first: TFF type of the pair's first value.
-    second: TFF type of its second value.
-    like: What has shape and dtype of each tensor of the pair.
+  The function is from a pair of values of the types `first` and `second` to one
+  of the type `first`; `like` has shape and dtype of each tensor of the pair.
   """
   count = len(structure.leaves(first))
 

@@ -26,11 +26,7 @@ class _Stopped(Exception):
 
 
 def run(argv: Sequence[str]) -> int:
-  """Serves until a signal arrives, see `binaries.worker`; returns exit code.
-
-  Args:
-    argv: The command line.
-  """
+  """Serves until a signal arrives, see `binaries.worker`; returns exit code."""
   try:
     values = _parse(argv)
     files = tls.files(values.tls_cert, values.tls_key, values.tls_ca)
@@ -144,10 +140,6 @@ def _wait_for_an_end(
   TFF's worker keeps the values of a driver and computes until told otherwise,
   which a driver that was killed cannot do. Only ending the worker frees all of
   that.
-
-  Args:
-    worker: The worker.
-    relay: The relay that drivers connect through.
 
   Returns:
     None if the driver has left; else what is wrong with the worker.

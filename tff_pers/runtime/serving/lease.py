@@ -79,9 +79,7 @@ class Lease:
   def __init__(self, address: str, context: Optional[ssl.SSLContext] = None):
     """Asks for the lease, which lasts until `close` or until it is lost.
 
-    Args:
-      address: The worker's address, host:port.
-      context: The TLS context; None: no TLS.
+    The address is host:port; without a context, there is no TLS.
 
     Raises:
       NotYet: If the worker does not answer, or serves another driver.

@@ -94,10 +94,8 @@ class _Functions:
   ) -> bytes:
     """Returns the fingerprint of nodes, made from their `results`.
 
-    Args:
-      nodes: Nodes of a graph, or of a function.
-      arguments: Names of their inputs.
-      results: Names of outputs, and `^name` for nodes run for their effect.
+    These are outputs, and `^name` for nodes run for their effect; `arguments`
+    are the names of inputs.
     """
     nodes = {node.name: node for node in nodes}
     done = {

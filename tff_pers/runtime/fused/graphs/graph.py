@@ -121,14 +121,10 @@ class Graph:
     self._graph_def = graph_def
 
   def __call__(self, argument: Any = None) -> Any:
-    """Adds the graph's operations to the graph being traced.
+    """Adds the operations to the graph being traced; returns the result.
 
-    Args:
-      argument: Nested tuples of tensors and `sequences.Sequence`s, in the order
-        of the computation's type.
-
-    Returns:
-      The result, in the same form.
+    It and the argument are nested tuples of tensors and `sequences.Sequence`s,
+    in the order of the computation's type.
     """
     values = self._tensors(argument, tensor_names(self._result))
     return _unflatten(
@@ -384,11 +380,7 @@ def _data_sets(binding) -> list[str]:
 def _unflatten(binding, type_signature, values, again):
   """Returns nested tuples of `values`, with the shapes of the type.
 
-  Args:
-    binding: TFF's binding of the result.
-    type_signature: Its type.
-    values: Iterator over its tensors.
-    again: Creates the data set of that name again.
+  `again` creates the data set of a name again.
   """
   case = binding.WhichOneof('binding')
   if case == 'struct':

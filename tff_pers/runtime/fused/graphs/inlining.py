@@ -15,11 +15,9 @@ _CALLS = ('PartitionedCall', 'StatefulPartitionedCall')
 
 
 def inline(graph_def: Any, variants: Iterable[str]) -> Any:
-  """Returns `graph_def` with calls on data sets inlined, at all depths.
+  """Returns a `GraphDef` with calls on data sets inlined, at all depths.
 
-  Args:
-    graph_def: A `GraphDef`.
-    variants: Names of the placeholders of data sets.
+  `variants` are the names of the placeholders of data sets.
   """
   functions = {f.signature.name: f for f in graph_def.library.function}
   with tf.Graph().as_default():

@@ -64,11 +64,7 @@ def numbered(
 ) -> tuple[bytes, list[number_inputs.NumberInput]]:
   """Returns a serialized computation that names its inputs by their place.
 
-  Args:
-    content: A computation.
-
-  Returns:
-    (the bytes, the inputs in the order in which the computation names them).
+  The inputs come next, in the order in which the computation names them.
   """
   found: dict[int, number_inputs.NumberInput] = {}
 

@@ -11,14 +11,10 @@ def count(
 ) -> float:
   """Returns the largest number of full passes over one data set.
 
-  Args:
-    graph_def: A `GraphDef`, calls on data sets inlined.
-    variants: Names of the placeholders of data sets.
-    results: Names of the nodes of data sets that are results.
-
-  Returns:
-    Infinity if a data set is used in any other way: a part is taken, or it is
-    mapped, returned, or read in a branch.
+  It is infinity if a data set is used in any other way: a part is taken, or it
+  is mapped, returned, or read in a branch. Calls on data sets are inlined in
+  the graph; `variants` are the nodes of their placeholders, and `results` those
+  of data sets that are results.
   """
   found: dict[str, float] = {name: 0 for name in variants}
   for node in graph_def.node:

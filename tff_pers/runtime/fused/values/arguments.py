@@ -33,13 +33,7 @@ class Converter:
   """
 
   def __init__(self, max_bytes: int, device: str, result_tensors: results.ResultTensors):
-    """Initializes the converter.
-
-    Args:
-      max_bytes: Maximum bytes cached for arguments.
-      device: Device on which to place the tensors.
-      result_tensors: Tensors of earlier results.
-    """
+    """Initializes the converter, which caches at most `max_bytes`."""
     self._reader = reading.Reader(max_bytes)
     self._device = device
     self._result_tensors = result_tensors
@@ -53,10 +47,7 @@ class Converter:
   ) -> tuple[Any, list[tf.Tensor]]:
     """Returns the layout of an argument and its tensors.
 
-    Args:
-      value: The argument.
-      type_signature: Its type.
-      passes: The number of passes over a data set, see `graphs.passes`.
+    `passes` is the number of passes over a data set, see `graphs.passes`.
 
     Raises:
       TypeError: If the argument does not match the type.
@@ -246,10 +237,7 @@ class Converter:
   def _stack(self, values, arrays, part):
     """Returns the layout and the tensors of arrays of all clients.
 
-    Args:
-      values: The objects.
-      arrays: The contents of the objects.
-      part: TFF type of one of them.
+    These are the contents of the objects `values`, each of the type `part`.
     """
     dtype = tf.as_dtype(part.dtype)
     shape, on_host = _shape(part), self._on_host
@@ -395,11 +383,8 @@ def _vary(types, read) -> bool:
   """Returns whether the elements of sequences need a table of their shapes.
 
   Batches of equally shaped examples do not, even if the last one is shorter;
-  padded batches always do, so that all cohorts have the same layout.
-
-  Args:
-    types: Types of the tensors of an element.
-    read: The segments of each sequence.
+  padded batches always do, so that all cohorts have the same layout. `types`
+  are those of the tensors of an element, `read` the segments of each sequence.
   """
   return any(None in _shape(t)[1:] for t in types) or any(
       len(segments) > 2 for segments in read

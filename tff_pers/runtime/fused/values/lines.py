@@ -16,12 +16,7 @@ from tff_pers.runtime.fused.values import pipelines
 def segments(lines: Sequence[Optional[pipelines.Line]]) -> list:
   """Returns each client's segments of elements, see `reading.Reader.read`.
 
-  Args:
-    lines: A line for each client, or None.
-
-  Returns:
-    Lists of segments; None for a client without a line, or whose elements
-    differ in shape.
+  None for a client without a line, or whose elements differ in shape.
   """
   found: list[Optional[list]] = [None] * len(lines)
   clients = {k: line for k, line in enumerate(lines) if line is not None}

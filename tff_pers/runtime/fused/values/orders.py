@@ -18,9 +18,7 @@ _ALL = 2**62
 def of(counts: Sequence[int], orderings: Sequence[list]) -> list:
   """Returns the remaining row numbers in their order, for each client.
 
-  Args:
-    counts: Number of rows of each client.
-    orderings: The `pipelines.Ordering`s of each client.
+  `counts` are the clients' numbers of rows.
   """
   found = [np.arange(count) for count in counts]
   groups = collections.defaultdict(list)

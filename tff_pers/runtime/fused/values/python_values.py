@@ -178,12 +178,8 @@ def items(value: Any) -> list:
 def columns(elements: Sequence[Any], element_type: tff.Type) -> Any:
   """Returns the leaves of the elements of a sequence given as a list.
 
-  As in TFF, elements are matched by name if they are dictionaries or named
-  tuples, by position if they are lists or tuples.
-
-  Args:
-    elements: At least one.
-    element_type: TFF type of an element.
+  As in TFF, the elements, at least one, are matched by name if they are
+  dictionaries or named tuples, by position if they are lists or tuples.
 
   Returns:
     Nested tuples, in the order of the type, of lists with one leaf of all

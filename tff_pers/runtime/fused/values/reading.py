@@ -31,11 +31,7 @@ class Reader:
   """
 
   def __init__(self, max_bytes: int):
-    """Initializes the reader.
-
-    Args:
-      max_bytes: Maximum bytes that are cached, and that are read per cohort.
-    """
+    """Initializes it; `max_bytes` limits the cache and a cohort's data."""
     self._cache, self._max_bytes = cache.Cache(max_bytes), max_bytes
 
   def read(

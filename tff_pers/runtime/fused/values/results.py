@@ -22,12 +22,7 @@ class ResultTensors:
   """Remembers the tensors of results while the caller holds their arrays."""
 
   def __init__(self, max_bytes: int = 0):
-    """Initializes the memory.
-
-    Args:
-      max_bytes: Maximum bytes kept for results of clients, of which a
-        population may have many.
-    """
+    """Initializes the memory; `max_bytes` is for clients, who may be many."""
     self._tensors: dict[int, Any] = {}
     self._rows = cache.Cache(max_bytes)
 
@@ -127,12 +122,8 @@ def export(
 ) -> Any:
   """Returns the Python result, in the containers that its type specifies.
 
-  Args:
-    tensors: Iterator over the tensors of the result.
-    value: Their structure: nested tuples, `packing.Rows`, `packing.Pieces`.
-    part: TFF type of the result.
-    num_clients: Size of the cohort; None if the computation takes no cohort.
-    result_tensors: Remembers the tensors.
+  `value` is the structure of the tensors, see `skeleton`, and `num_clients` the
+  size of the cohort, None if the computation takes none.
 
   Raises:
     ValueError: If a result is placed at clients and there are none. A value

@@ -80,10 +80,8 @@ class Sequence:
   def reduce(self, zero: Any, step: Any, shapes: Any) -> Any:
     """Returns `step(... step(zero, first element) ..., last element)`.
 
-    Args:
-      zero: Flat sequence of tensors.
-      step: `(state, element) -> state`, all flat lists of tensors.
-      shapes: Shapes of the tensors of the state, which all states have.
+    State and elements are flat lists of tensors; the shapes are those that all
+    states have.
     """
     zero = tuple(tf.convert_to_tensor(t) for t in zero)
     if self.segments is None:
@@ -180,8 +178,7 @@ def reduction(
 def only_element(segment: Any) -> Any:
   """Returns a concrete function `(segment...) -> element...` for one element.
 
-  Args:
-    segment: `packing.Rows`, each of one tensor.
+  The segment is `packing.Rows`, each of one tensor.
   """
   specs = [tf.TensorSpec(t.shape, t.dtype) for t in flat([segment])]
   first = lambda *segment: [tf.squeeze(t, 0) for t in segment]

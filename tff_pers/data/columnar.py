@@ -70,12 +70,8 @@ class _Rows:
   ):
     """Initializes without rows.
 
-    Args:
-      file: The file.
-      names: The meaning of each of its columns.
-      columns: The columns of features.
-      reading: How to read them.
-      texts: Those that hold texts.
+    `names` are the meanings of the file's columns, `columns` those of features,
+    and `texts` the features that hold texts.
     """
     self._file, self._columns, self._reading = file, columns, reading
     self._at = {

@@ -1,7 +1,6 @@
 """Splits the axes of a kernel between the factors of a low-rank adaptor.
 
-Collaborative and Efficient Personalization with Mixtures of Adaptors.
-    Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
+See `adaptors` for the paper.
 """
 
 import math

@@ -135,9 +135,6 @@ class Network:
     """Returns `(x) -> the mask of the one output`, bool[batch, ...].
 
     None if there are several outputs, or the mask depends on weights.
-
-    Args:
-      x_spec: Spec of x.
     """
     def trace(weights, x):
       self._predict(weights, x, False, tf.zeros([2], tf.int64))

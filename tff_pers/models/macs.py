@@ -4,11 +4,9 @@ These are the multiply-accumulates (MACs) of convolutions and matrix products in
 one forward pass, as papers count them, without normalizations, activations and
 pooling.
 
-FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
-Factorization (Table 1: a k x k convolution from m to n channels costs
-m n k^2 H W on outputs of H x W, its factors of rank r cost r k H W (m + n))
-    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
-    https://arxiv.org/abs/2111.14655
+FedHM (see `factorized`), Table 1: a k x k convolution from m to n channels
+costs m n k^2 H W on outputs of H x W, its factors of rank r cost
+r k H W (m + n).
 """
 
 import math

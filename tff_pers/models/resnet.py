@@ -4,10 +4,8 @@ Deep Residual Learning for Image Recognition
     He, Zhang, Ren, Sun. CVPR 2016. https://arxiv.org/abs/1512.03385
 Group Normalization
     Wu, He. ECCV 2018. https://arxiv.org/abs/1803.08494
-FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
-Factorization (Tables 5 and 6: sizes, and which layers keep their full rank)
-    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
-    https://arxiv.org/abs/2111.14655
+FedHM, Tables 5 and 6 (sizes, and which layers keep their full rank)
+    See `factorized`.
 
 The papers use batch normalization, as `resnet18_bn` and `resnet34_bn` do.
 `resnet18` and `resnet34` use group normalization, which needs no statistics in

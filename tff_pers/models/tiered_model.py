@@ -1,9 +1,6 @@
 """One model for devices of several capacities, each with its own ranks.
 
-FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
-Factorization
-    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
-    https://arxiv.org/abs/2111.14655
+FedHM: see `factorized` for the paper.
 """
 
 import collections

@@ -33,10 +33,8 @@ def switch(
 def some_tier(key: tf.Tensor) -> tf.Tensor:
   """Returns the number 0, an int32 scalar that graphs do not know to be 0.
 
-  The result of `switch` for it has the type of all tiers.
-
-  Args:
-    key: Any int64[2].
+  The result of `switch` for it has the type of all tiers. The key is any
+  int64[2].
   """
   return tf.cast(0 * key[0], tf.int32)
 

@@ -77,14 +77,9 @@ def functions(
 ) -> dict[str, Any]:
   """Returns `init`, `predict`, `penalty` and `layers` of a model of layers.
 
-  Its weights are a flat tuple of tensors.
-
-  Args:
-    layers: The layers, one after another.
-    initial_weight: `(weight, seed: int64[2], dtype) -> tensor`.
-    dtype: Dtype of the weights.
-    l2: Adds 0.5 * l2 * ||w||^2 to the loss of every batch.
-    of_tokens: Whether x are tokens; else x is cast to `dtype`.
+  Its weights are a flat tuple of tensors; `initial_weight` is `(weight, seed:
+  int64[2], dtype) -> tensor`. 0.5 * l2 * ||w||^2 is added to the loss of every
+  batch. x is cast to `dtype` unless it is `of_tokens`.
   """
   described = describe(layers)
 

@@ -20,10 +20,8 @@ def with_enough(
 ) -> list[str]:
   """Returns the sorted names of the clients with enough records.
 
-  Args:
-    parts: The records; a client without records in a part may be missing there.
-    minima: Minimum number of records by part.
-    tip: How to keep more clients.
+  `minima` are numbers of records by part; a client without records in a part
+  may be missing there. The tip says how to keep more clients.
 
   Raises:
     errors.DataError: If there is no such client.

@@ -30,16 +30,12 @@ def cache_folder() -> str:
 
 
 def fetch(url: str, folder: str) -> str:
-  """Returns the path of the decompressed file; downloads it if necessary.
+  """Returns the path of the decompressed .lzma file; downloads it if necessary.
 
   An interrupted download is kept in a .part file, and the next attempt resumes
   it. The whole file is compared with the server's MD5 sum, and with the sums in
   the compressed file. If several processes need it, one downloads it; the
-  others wait and use its file.
-
-  Args:
-    url: The address of an .lzma file.
-    folder: The folder for the files, created if necessary.
+  others wait and use its file. The folder is created if necessary.
 
   Raises:
     errors.DataError: If it cannot be downloaded or written, or differs from

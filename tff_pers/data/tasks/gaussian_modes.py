@@ -1,12 +1,8 @@
 """`gaussian_modes`: classes of several modes, observed by a curved map.
 
 A small classification task that needs a network of some width, for methods that
-shrink networks.
-
-FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
-Factorization (a small case of its setting; not in the paper)
-    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
-    https://arxiv.org/abs/2111.14655
+shrink networks: a small case of the setting of FedHM (`models/factorized.py`),
+not in the paper.
 """
 
 import dataclasses

@@ -1,12 +1,8 @@
 """`low_rank_regression`: one linear map of low rank, unknown to clients.
 
 All clients have the same map, so that only the ranks of the tiers keep FedHM
-from it: below the rank of the map, the loss cannot reach 0.
-
-FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
-Factorization (a convex case of its setting; not in the paper)
-    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
-    https://arxiv.org/abs/2111.14655
+from it: below the rank of the map, the loss cannot reach 0. It is a convex case
+of the setting of FedHM (`models/factorized.py`), not in the paper.
 """
 
 import dataclasses

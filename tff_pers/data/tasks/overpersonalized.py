@@ -1,8 +1,6 @@
 """`overpersonalized`: least squares with one theta that fits all clients.
 
-Partially Personalized Federated Learning: Breaking the Curse of Data
-Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Example 1, section 5.1).
+See `data/least_squares.py` for the paper (Example 1, section 5.1).
 
 With a personal w, the same theta is optimal for every client: there its loss is
 0 (the paper's assumption 2). In the control no theta is optimal for all

@@ -52,15 +52,10 @@ def choose(
   """Returns the clients of the task, sorted by name.
 
   Texts are split before clients are chosen, so that a client's texts do not
-  depend on how many take part. If the corpus is chosen already, all its clients
-  are the task's, with their empty texts, which other code counts, too; with
-  `--train_fraction`, the split of one then depends on the other clients.
-
-  Args:
-    corpus: The texts.
-    request: The request of the flags.
-    rules: Which clients are kept.
-    is_text: Whether a text has any content; others are dropped.
+  depend on how many take part; those that are no text to `is_text` are dropped.
+  If the corpus is chosen already, all its clients are the task's, with their
+  empty texts, which other code counts, too; with `--train_fraction`, the split
+  of one then depends on the other clients.
 
   Raises:
     errors.DataError: If no client remains, or fewer than requested.

@@ -124,7 +124,7 @@ def pad(
     data: Mapping[str, Any], num_rows: int
 ) -> collections.OrderedDict[str, Any]:
   """Returns dense client data padded with zero rows to `num_rows` rows."""
-  def _pad(rows):
+  def padded(rows):
     rows = np.asarray(rows)
     if len(rows) > num_rows:
       raise ValueError(
@@ -133,9 +133,8 @@ def pad(
       )
     widths = [(0, num_rows - len(rows))] + [(0, 0)] * (rows.ndim - 1)
     return np.pad(rows, widths)
-  padded = collections.OrderedDict(data)
-  padded['examples'] = tf.nest.map_structure(_pad, data['examples'])
-  return padded
+  examples = tf.nest.map_structure(padded, data['examples'])
+  return collections.OrderedDict(data, examples=examples)
 
 
 def fold_batches(

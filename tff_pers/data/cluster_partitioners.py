@@ -5,7 +5,8 @@ in cluster k mod C (papers/floral.md 5.1).
 """
 
 import dataclasses
-from typing import Any, Callable, Optional
+import functools
+from typing import Any, Optional
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def rotated_clusters(
         f' {options.clusters} in partition rotated_clusters.'
     )
   groups = _clusters(num_clients, options)
-  transforms = [_rotation(int(turns)) for turns in groups]
+  transforms = [functools.partial(_rotated, int(g)) for g in groups]
   return partitioners.equal_parts(labels, num_clients, rng), groups, transforms
 
 
@@ -83,7 +84,9 @@ def label_shift_clusters(
         f' {options.clusters} in partition label_shift_clusters.'
     )
   groups = _clusters(num_clients, options)
-  transforms = [_label_shift(int(shift), len(counts)) for shift in groups]
+  transforms = [
+      functools.partial(_shifted, int(g), len(counts)) for g in groups
+  ]
   return partitioners.equal_parts(labels, num_clients, rng), groups, transforms
 
 
@@ -133,19 +136,15 @@ def _clusters(num_clients: int, options: ClusterOptions) -> np.ndarray:
   return np.arange(num_clients) % clusters
 
 
-def _rotation(turns: int) -> Callable[[Any, Any], Any]:
-  """Returns the rotation by `turns` quarter turns of images [n, h, w, ...]."""
-  def rotate(x, y):
-    if x.ndim < 3 or x.shape[1] != x.shape[2]:
-      raise errors.DataError(
-          '`x` must hold square images [n, h, h, ...] for partition'
-          f' rotated_clusters, found shape {x.shape}.'
-      )
-    return np.ascontiguousarray(np.rot90(x, turns, axes=(1, 2))), y
-  return rotate
+def _rotated(turns: int, x, y):
+  """Returns images [n, h, w, ...] rotated by quarter turns, and y."""
+  if x.ndim < 3 or x.shape[1] != x.shape[2]:
+    raise errors.DataError(
+        '`x` must hold square images [n, h, h, ...] for partition'
+        f' rotated_clusters, found shape {x.shape}.'
+    )
+  return np.ascontiguousarray(np.rot90(x, turns, axes=(1, 2))), y
 
 
-def _label_shift(shift: int, num_classes: int) -> Callable[[Any, Any], Any]:
-  def shift_labels(x, y):
-    return x, ((y + shift) % num_classes).astype(y.dtype)
-  return shift_labels
+def _shifted(shift: int, num_classes: int, x, y):
+  return x, ((y + shift) % num_classes).astype(y.dtype)

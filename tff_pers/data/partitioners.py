@@ -177,7 +177,11 @@ def shards(
   ]
   if options.order == 'random':
     return indices, _unknown(num_clients), None
-  return indices, _groups_of_equal_classes(labels, indices), None
+  # One number per set of classes, by order of first appearance.
+  numbers: dict[tuple[int, ...], int] = {}
+  sets = [tuple(np.unique(labels[rows])) for rows in indices]
+  groups = np.array([numbers.setdefault(s, len(numbers)) for s in sets])
+  return indices, groups, None
 
 
 @register(
@@ -285,13 +289,6 @@ def _shares(counts: np.ndarray, total: int) -> np.ndarray:
   largest = np.argsort(-counts, kind='stable')[:total % len(counts)]
   shares[largest] += 1
   return shares
-
-
-def _groups_of_equal_classes(labels, indices) -> np.ndarray:
-  """Returns one number per set of classes, by order of first appearance."""
-  numbers: dict[tuple[int, ...], int] = {}
-  sets = [tuple(np.unique(labels[rows])) for rows in indices]
-  return np.array([numbers.setdefault(s, len(numbers)) for s in sets])
 
 
 def _dirichlet_draw(rows_of, num_clients: int, alpha: float, rng):

@@ -110,9 +110,11 @@ class Compiled:
     try:
       return self._call(argument)
     except (tf.errors.ResourceExhaustedError, tf.errors.InternalError) as error:
-      if not _is_lack_of_memory(error):
-        raise
-      if not self._compiler.converter.hold_on_host():
+      # A GPU that cannot take a copy says so oddly.
+      is_lack = isinstance(error, tf.errors.ResourceExhaustedError) or (
+          'Dst tensor is not initialized' in str(error)
+      )
+      if not is_lack or not self._compiler.converter.hold_on_host():
         raise
       logging.warning(
           'Memory ran out; the data of cohorts stay in host memory.'
@@ -295,25 +297,13 @@ class Compiled:
     return hashlib.sha256(text + known).hexdigest()[:16]
 
 
-def _is_lack_of_memory(error) -> bool:
-  """Whether memory ran out; a GPU that cannot take a copy says so oddly."""
-  return (
-      isinstance(error, tf.errors.ResourceExhaustedError)
-      or 'Dst tensor is not initialized' in str(error)
-  )
-
-
 def _smaller(schedules, num_clients):
   """Returns schedules with about half as many clients at once, or None."""
   smaller = []
   for schedule in schedules:
-    at_once = schedule.clients_at_once
-    if schedule.strategy == 'vectorized':
-      at_once = (at_once or num_clients) // 2
-      schedule = schedule_lib.Schedule('vectorized', at_once) if at_once else schedule_lib.Schedule(
-          'loop', 1
-      )
-    else:
-      schedule = schedule_lib.Schedule(schedule.strategy, 1)
-    smaller.append(schedule)
+    strategy, at_once = schedule.strategy, 1
+    if strategy == 'vectorized':
+      at_once = (schedule.clients_at_once or num_clients) // 2
+      strategy = 'vectorized' if at_once else 'loop'
+    smaller.append(schedule_lib.Schedule(strategy, at_once or 1))
   return None if smaller == list(schedules) else smaller

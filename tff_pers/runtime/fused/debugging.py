@@ -7,6 +7,7 @@ file, shows all earlier values.
 """
 
 import contextlib
+import functools
 from typing import Any, Iterator, NamedTuple, Optional, cast
 
 import tensorflow as tf
@@ -123,12 +124,8 @@ def _stacked(tensors, tensor_type):
 
 
 def _merged(aggregate, singles) -> Any:
-  state, *others = [
-      structure.unflatten(aggregate.type, single) for single in singles
-  ]
-  for single in others:
-    state = aggregate.merge((state, single))
-  return state
+  states = [structure.unflatten(aggregate.type, single) for single in singles]
+  return functools.reduce(lambda *pair: aggregate.merge(pair), states)
 
 
 class _Evaluator(evaluation.Evaluator):

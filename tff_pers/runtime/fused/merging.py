@@ -46,11 +46,10 @@ def _concatenated(pieces: Any):
   return tf.reshape(pieces.entries, shape)
 
 
-def _added(rows: packing.Rows):
-  return tf.reduce_sum(rows.tensor, axis=0)
-
-
-_JOIN: dict[str, Callable[[Any], tf.Tensor]] = {_CONCATENATE: _concatenated, _ADD: _added}
+_JOIN: dict[str, Callable[[Any], tf.Tensor]] = {
+    _CONCATENATE: _concatenated,
+    _ADD: lambda rows: tf.reduce_sum(rows.tensor, axis=0),
+}
 
 
 def _joins(aggregate, leaves) -> Optional[list]:

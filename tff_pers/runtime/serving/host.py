@@ -33,7 +33,8 @@ def run(argv: Sequence[str]) -> int:
     listener = _listen(values.host, values.port)
   except (flags.Error, ValueError) as error:
     return _fail(2, str(error).replace('`tls_', '`--tls_'))
-  if files is None and not _is_loopback(listener):
+  address = ipaddress.ip_address(listener.getsockname()[0])
+  if files is None and not address.is_loopback:
     print(
         f'worker: everybody who can reach {values.host}:{values.port} can run'
         ' any code here. Tip: --tls_cert, or a private network.',
@@ -95,10 +96,6 @@ def _listen(host: str, port: int) -> socket.socket:
         f'`--host` and `--port` must be an address of this machine and a free'
         f' port, found {host}:{port} ({error.strerror}).'
     ) from error
-
-
-def _is_loopback(listener: socket.socket) -> bool:
-  return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
 def _end_on_signals() -> None:

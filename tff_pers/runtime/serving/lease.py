@@ -133,7 +133,11 @@ class Lease:
       raise self._without_an_answer(address)
     answer = from_line(line)
     if answer is None:
-      raise Refused(_foreign(address, line))
+      raise Refused(
+          '`workers` must be started by `python -m binaries.worker` of this'
+          f' version, found another server at {address}, which answers'
+          f' {line[:20]!r}.'
+      )
     if answer['version'] != version():
       raise Refused(
           f'`workers` must be of this program\'s version ({version()}), found'
@@ -216,12 +220,4 @@ def _tls_failed(address: str, reason: str) -> Refused:
       '`tls_ca` must have signed the certificates of both sides, and the'
       f' worker\'s must name its host, found that TLS with {address} fails:'
       f' {reason.replace("_", " ").lower().rstrip(".")}.'
-  )
-
-
-def _foreign(address: str, said: bytes) -> str:
-  return (
-      '`workers` must be started by `python -m binaries.worker` of this'
-      f' version, found another server at {address}, which answers'
-      f' {said[:20]!r}.'
   )

@@ -172,7 +172,7 @@ class Graph:
     elements: dict[str, list] = {}
     for name, sequence in given.items():
       elements[name] = []
-      for tensor in _flat(sequence):
+      for tensor in sequences.flat(sequence.segments or ()):
         node = graph_def.node.add(
             name=f'{name}/part_{len(elements[name])}', op='Placeholder'
         )
@@ -342,10 +342,6 @@ def _is_single(sequence) -> bool:
       and isinstance(first, packing.Rows)
       and first.tensor.shape[0] == 1
   )
-
-
-def _flat(sequence: sequences.Sequence) -> list:
-  return sequences.flat(sequence.segments or ())
 
 
 def _bind(binding, value, inputs) -> None:

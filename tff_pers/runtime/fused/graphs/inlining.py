@@ -59,7 +59,7 @@ def _inline_call(graph_def, call, function):
     node = _copy(inlined, node)
     for k, source in enumerate(node.input):
       if not source.startswith('^') and _node(source) == call.name:
-        node.input[k] = results[_index(source)]
+        node.input[k] = results[int(source.partition(':')[2] or 0)]
   for node in body.node:
     if node.name in arguments:
       continue
@@ -99,7 +99,3 @@ def _renamed(source: str, prefix: str, arguments) -> str:
 
 def _node(source: str) -> str:
   return source.split(':')[0]
-
-
-def _index(source: str) -> int:
-  return int(source.split(':')[1]) if ':' in source else 0

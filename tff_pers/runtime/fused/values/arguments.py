@@ -121,7 +121,9 @@ class Converter:
 
   def _server_tensor(self, value, part):
     found = self._result_tensors.tensor(value)
-    if found is not None and _is_a(found, part):
+    if found is not None and found.dtype == tf.as_dtype(part.dtype) and (
+        tf.TensorShape(part.shape).is_compatible_with(found.shape)
+    ):
       return found
     return self._tensor(python_values.as_array(value, part))
 
@@ -433,12 +435,6 @@ def _as_list(value) -> list:
   raise cardinalities_utils.InvalidNonAllEqualValueError(
       value, tff.FederatedType(np.float32, tff.CLIENTS)
   )
-
-
-def _is_a(tensor, part) -> bool:
-  return tensor.dtype == tf.as_dtype(part.dtype) and tf.TensorShape(
-      part.shape
-  ).is_compatible_with(tensor.shape)
 
 
 def _shape(tensor_type) -> tuple:

@@ -34,10 +34,13 @@ class ResultTensors:
 
   def rows(self, tensor: tf.Tensor) -> list:
     """Returns the rows of a tensor, results of clients, as NumPy values."""
-    is_worth = lies_on_device(tensor) and tensor.shape.rank > 1 and (
-        tensor.dtype.size * np.prod(tensor.shape[1:]) >= LEAST_BYTES
+    # A GPU's kernels take int32 from the host.
+    is_elsewhere = not tensor.device.endswith('CPU:0') and (
+        tensor.dtype not in (tf.int32, tf.string)
     )
-    if not is_worth:
+    if not is_elsewhere or tensor.shape.rank < 2 or (
+        tensor.dtype.size * np.prod(tensor.shape[1:]) < LEAST_BYTES
+    ):
       return list(tensor.numpy())
     stack = tensor.numpy()
     stack.flags.writeable = False  # A change would not reach the tensors.
@@ -78,14 +81,6 @@ class ResultTensors:
         weakref.ref(array, forget), tensor, array.__array_interface__
     )
     return array
-
-
-def lies_on_device(tensor: tf.Tensor) -> bool:
-  """Whether a tensor is in another memory than the caller's arrays."""
-  # A GPU's kernels take int32 from the host.
-  return not tensor.device.endswith('CPU:0') and tensor.dtype not in (
-      tf.int32, tf.string
-  )
 
 
 def flat(value: Any, part: tff.Type) -> list:

@@ -26,8 +26,6 @@ class OnDemand(abc.Sequence):
       load: Load,
       sizes: npt.ArrayLike,
       positions: Optional[npt.ArrayLike] = None,
-      *,
-      first: int = 0,
       indices: Optional[npt.ArrayLike] = None,
   ):
     """Initializes without reading anything.
@@ -36,8 +34,7 @@ class OnDemand(abc.Sequence):
       load: Reads one client; several threads may call it at the same time.
       sizes: Number of examples at each position, int[P].
       positions: The argument of `load` for each client, int[N]; None: 0..P-1.
-      first: Index of the first client; the others follow in order.
-      indices: Index of each client instead, int[N].
+      indices: Index of each client, int[N]; None: 0..N-1.
     """
     self._load = load
     self._all_sizes = np.asarray(sizes, np.int64)
@@ -46,7 +43,7 @@ class OnDemand(abc.Sequence):
         else np.asarray(positions, np.int64)
     )
     self._indices = (
-        np.arange(first, first + len(self._positions)) if indices is None
+        np.arange(len(self._positions)) if indices is None
         else np.asarray(indices, np.int64)
     )
 
@@ -69,8 +66,9 @@ class OnDemand(abc.Sequence):
     """
     chosen = np.asarray(clients, np.int64)
     return OnDemand(
-        self._load, self._all_sizes, self._positions[chosen], first=first or 0,
-        indices=self._indices[chosen] if first is None else None,
+        self._load, self._all_sizes, self._positions[chosen],
+        self._indices[chosen] if first is None
+        else np.arange(first, first + len(chosen)),
     )
 
   def __len__(self) -> int:

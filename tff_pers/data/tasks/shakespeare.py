@@ -74,13 +74,9 @@ def of_corpus(
 ) -> task_lib.Task:
   """Returns the task for the speeches of any source."""
   clients = text_clients.choose(
-      corpus, request,
-      text_clients.Rules(
-          'shakespeare', options.min_train, options.min_test, None,
-          len(corpus.clients),
-          'lower --shakespeare_min_train and --shakespeare_min_test.',
-      ),
-      is_text=lambda text: bool(text.words),
+      corpus, request, 'shakespeare', lambda text: bool(text.words),
+      min_train=options.min_train, min_test=options.min_test,
+      num_clients=len(corpus.clients),
   )
   token_of = texts.numbered(texts.CHARACTERS)
 

@@ -237,13 +237,10 @@ def _clients(
 ) -> list[text_clients.Client]:
   min_train, min_test = corpus.fewest
   return text_clients.choose(
-      corpus, request,
-      text_clients.Rules(
-          task, options.min_train or min_train, options.min_test or min_test,
-          options.max_train, formats.MOST_USERS,
-          f'lower --{task}_min_train and --{task}_min_test.',
-      ),
-      is_text=lambda text: bool(_cut(corpus)(text.words)),
+      corpus, request, task, lambda text: bool(_cut(corpus)(text.words)),
+      min_train=options.min_train or min_train,
+      min_test=options.min_test or min_test, max_train=options.max_train,
+      num_clients=formats.MOST_USERS,
   )
 
 

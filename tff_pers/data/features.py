@@ -231,14 +231,14 @@ def fit(
   These are float[n_c, ...] for each client c that trains, and their targets y,
   float[n_c], if y are no labels.
   """
-  moments = _Moments(parts)
+  missing, mean, scale = _moments(parts)
   fitted = []
   for number, column in enumerate(recipe.columns):
-    indicator = bool(moments.missing[number])
+    indicator = bool(missing[number])
     if column.categories is None:
       fitted.append(Feature(
-          column.name, float(moments.mean[number]) + column.offset,
-          float(moments.scale[number]), indicator,
+          column.name, float(mean[number]) + column.offset,
+          float(scale[number]), indicator,
       ))
       continue
     used = set()
@@ -252,44 +252,40 @@ def fit(
     )
   y_mean, y_scale = None, 1.0
   if targets is not None:
-    of_y = _Moments([y[:, None] for y in targets])
-    y_mean, y_scale = float(of_y.mean[0]), float(of_y.scale[0]) or 1.0
+    _, [mean], [scale] = _moments([y[:, None] for y in targets])
+    y_mean, y_scale = float(mean), float(scale) or 1.0
   return Features(
       tuple(fitted), recipe.standardize, recipe.classes, recipe.reading,
       y_mean, y_scale,
   )
 
 
-class _Moments:
-  """The statistics of columns [F] that `fit` needs, in float64.
+def _moments(parts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns the statistics of columns [F] that `fit` needs, in float64.
 
-  Attributes:
-    missing: int[F], number of missing values.
-    mean: Mean of the others; 0 if there are none.
-    scale: Standard deviation; exactly 0 if all values are equal, which
-      rounding would hide.
+  These are the number of missing values, the mean of the others, 0 if there are
+  none, and the standard deviation, exactly 0 if all values are equal, which
+  rounding would hide.
   """
-
-  def __init__(self, parts):
-    width = int(np.prod(parts[0].shape[1:]))
-    total, count = np.zeros(width), np.zeros(width, np.int64)
-    self.missing = np.zeros(width, np.int64)
-    low, high = np.full(width, np.inf), np.full(width, -np.inf)
-    for x in _blocks(parts):
-      missing = np.isnan(x)
-      self.missing += missing.sum(axis=0)
-      count += (~missing).sum(axis=0)
-      total += np.where(missing, 0, x).sum(axis=0)
-      low = np.fmin(low, np.fmin.reduce(x, axis=0))
-      high = np.fmax(high, np.fmax.reduce(x, axis=0))
-    count = np.maximum(count, 1)
-    self.mean = total / count
-    # In a second pass, because E[x^2] - E[x]^2 cancels if the mean is large.
-    squares = np.zeros(width)
-    for x in _blocks(parts):
-      deviations = np.where(np.isnan(x), 0, x - self.mean)
-      squares += np.square(deviations).sum(axis=0)
-    self.scale = np.where(low < high, np.sqrt(squares / count), 0)
+  width = int(np.prod(parts[0].shape[1:]))
+  total, count = np.zeros(width), np.zeros(width, np.int64)
+  num_missing = np.zeros(width, np.int64)
+  low, high = np.full(width, np.inf), np.full(width, -np.inf)
+  for x in _blocks(parts):
+    missing = np.isnan(x)
+    num_missing += missing.sum(axis=0)
+    count += (~missing).sum(axis=0)
+    total += np.where(missing, 0, x).sum(axis=0)
+    low = np.fmin(low, np.fmin.reduce(x, axis=0))
+    high = np.fmax(high, np.fmax.reduce(x, axis=0))
+  count = np.maximum(count, 1)
+  mean = total / count
+  # In a second pass, because E[x^2] - E[x]^2 cancels if the mean is large.
+  squares = np.zeros(width)
+  for x in _blocks(parts):
+    deviations = np.where(np.isnan(x), 0, x - mean)
+    squares += np.square(deviations).sum(axis=0)
+  return num_missing, mean, np.where(low < high, np.sqrt(squares / count), 0)
 
 
 def _blocks(parts):

@@ -5,6 +5,7 @@ rule from shapes and graphs, so that two runs with the same seed decide alike;
 `measured` decides by timing, see `measuring`.
 """
 
+import functools
 from typing import Any, Callable, Sequence
 
 from absl import logging
@@ -75,11 +76,10 @@ class Chooser:
     if self._strategy == 'auto':
       schedules = self._by_rule(argument_layout, tensors)
       return self._possible(argument_layout, tensors, schedules, logging.info)
-    make_trace = lambda schedules: self._make_trace(argument_layout, schedules)
-    measurement = measuring.Measurement(
-        self._program, make_trace, tensors, self._has_gpu
+    return measuring.fastest(
+        self._program, functools.partial(self._make_trace, argument_layout),
+        tensors, self._has_gpu,
     )
-    return measurement.fastest(make_trace(loops))
 
   def loops(self) -> list:
     """Returns the schedules that are always possible."""

@@ -14,18 +14,6 @@ from tff_pers.runtime import line as line_lib
 from tff_pers import tff
 
 
-class Demand(NamedTuple):
-  """A value at the clients that later stages, or the result, need.
-
-  Attributes:
-    name: Its name in the `line`.
-    type: TFF type of one client's value.
-  """
-
-  name: str
-  type: tff.Type
-
-
 class Contribution(NamedTuple):
   """The contribution of one client.
 
@@ -129,7 +117,8 @@ class ClientLoop:
   """The computation of a stage for each of its clients.
 
   Attributes:
-    demands: Values that are collected from the clients.
+    demands: TFF types of a client's values that later stages, or the result,
+      need, by their names in the `line`.
     folds: Aggregates whose accumulators keep their shapes.
     grows: Aggregates whose accumulators grow: merged in a balanced tree.
     is_private: Whether no client can see the effects of another.
@@ -152,9 +141,9 @@ class ClientLoop:
     self.is_private = evaluator.is_private
     self.has_races = evaluator.has_races
     self._evaluator, self._lazy, self._env = evaluator, lazy, env
-    self.demands = [
-        Demand(name, lazy[name].call.type_signature.member) for name in demands
-    ]
+    self.demands = {
+        name: lazy[name].call.type_signature.member for name in demands
+    }
     built = [Aggregate(binding, evaluator, env) for binding in aggregates]
     self.folds = [a for a in built if not a.grows]
     self.grows = [a for a in built if a.grows]
@@ -162,8 +151,7 @@ class ClientLoop:
   @property
   def collected_type(self) -> tff.StructType:
     """Type of what is kept of a client: demands, then singles."""
-    types = [d.type for d in self.demands]
-    types += [a.changed_types for a in self.grows]
+    types = [*self.demands.values(), *(a.changed_types for a in self.grows)]
     return tff.StructType([(None, t) for t in types])
 
   def client(self, i: Any, is_loop: bool = False) -> Contribution:
@@ -175,7 +163,7 @@ class ClientLoop:
     message = lambda a: self._evaluator.evaluate(a.message, scope)
     # In the order of the line, so that only what is needed remains.
     return Contribution(
-        tuple(scope[demand.name] for demand in self.demands),
+        tuple(scope[name] for name in self.demands),
         tuple(message(a) for a in self.folds),
         tuple(a.single(message(a)) for a in self.grows),
     )
@@ -188,9 +176,7 @@ class ClientLoop:
     Collected values are in the order of `demands`, accumulators of all clients
     in that of `folds` and of `grows`.
     """
-    values = {
-        demand.name: value for demand, value in zip(self.demands, demanded)
-    }
+    values = dict(zip(self.demands, demanded))
     for aggregates, states in ((self.folds, folded), (self.grows, merged)):
       for aggregate, state in zip(aggregates, states):
         values[aggregate.name] = aggregate.report(state)

@@ -93,8 +93,8 @@ class Debugged:
     with self._evaluator.at(number, 'the server'):
       return loop.results(
           [
-              _collected([c.demanded[k] for c in contributions], demand.type)
-              for k, demand in enumerate(loop.demands)
+              _collected([c.demanded[k] for c in contributions], member)
+              for k, member in enumerate(loop.demands.values())
           ],
           folded,
           [

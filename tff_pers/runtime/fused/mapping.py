@@ -40,7 +40,7 @@ def run(
 
 def empty(loop: client_loop.ClientLoop) -> dict:
   """Returns the values of a stage without clients."""
-  rows = [_no_rows(demand.type) for demand in loop.demands]
+  rows = [_no_rows(member) for member in loop.demands.values()]
   return loop.results(
       rows, [a.zero for a in loop.folds], [a.zero for a in loop.grows]
   )

@@ -36,9 +36,6 @@ class WorkerLost(Exception):
 class WorkerLate(Exception):
   """A worker is alive, but has missed the deadline."""
 
-  def __init__(self, address: str):
-    super().__init__(address)
-
 
 class Worker:
   """A worker that is leased to us, from then on watched by a heartbeat.

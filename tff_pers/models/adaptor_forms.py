@@ -56,32 +56,6 @@ class Form(NamedTuple):
     )
 
 
-def matrix(shape: tuple[int, ...]) -> Form:
-  """The form of a kernel [n, m], or a table [vocabulary, dimension]."""
-  return Form(shape, (0,))
-
-
-def product(
-    shape: tuple[int, ...], summed_axes: tuple[int, ...]
-) -> Form:
-  """The form of a kernel of `tf.einsum`: V takes the axes summed over.
-
-  It is the form of the matrix [summed, others], e.g. of a query's kernel
-  [inputs, heads, size] viewed as [inputs, heads * size]. Our choice: the paper
-  has no such layers. These axes are ascending; at least one, and not all.
-  """
-  return Form(shape, summed_axes)
-
-
-def depthwise(shape: tuple[int, ...]) -> Form:
-  """The form of a kernel [height, width, in, multiplier].
-
-  V holds r windows, and U how much of each every channel takes. Our choice: the
-  paper excludes grouped convolutions.
-  """
-  return Form(shape, (_HEIGHT, _WIDTH))
-
-
 def convolution(shape: tuple[int, ...], conv_form: str) -> Form:
   """The form of a kernel [height, width, in, out] (section 3.2 of the sheet).
 

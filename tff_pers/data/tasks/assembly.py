@@ -93,9 +93,9 @@ def assemble(
       examples.clients,
   )
   names = None
+  of_clients = lambda column: np.array([column[r[0]] for r in made.indices])
   if brackets.parse(made.name)[0] == 'by_client':
-    assert examples.clients is not None  # The partition needs them.
-    own = np.array([examples.clients[rows[0]] for rows in made.indices])
+    own = of_clients(examples.clients)
     if examples.client_names is not None:
       own = examples.client_names[own]
     names = [str(name) for name in own]
@@ -122,14 +122,6 @@ def assemble(
         [(x - mean, y) for (x, y), mean in zip(part, means)]
         for part in (train, test)
     )
-  counts = None
-  if examples.num_classes:
-    counts = partition_lib.class_counts(
-        [y for _, y in train], examples.num_classes
-    )
-  tiers = None
-  if examples.tier is not None:
-    tiers = np.array([examples.tier[rows[0]] for rows in made.indices])
   if not isinstance(model, functional.FunctionalModel):
     model = build_model(
         request.model or model or declares.named_model(), train,
@@ -147,12 +139,14 @@ def assemble(
       ),
       groups=made.groups,
       num_classes=examples.num_classes,
-      class_counts=counts,
+      class_counts=partition_lib.class_counts(
+          [y for _, y in train], examples.num_classes
+      ) if examples.num_classes else None,
       partition=made.name,
       global_test=None if deal or examples.global_test is None else (
           client_data.dense(-1, *examples.global_test)  # -1: of no client.
       ),
-      tiers=tiers,
+      tiers=None if examples.tier is None else of_clients(examples.tier),
       client_names=names,
       **task_fields,
   )

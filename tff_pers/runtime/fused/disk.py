@@ -113,10 +113,8 @@ class Folder:
     for _, bytes_of_file, path in sorted(found):
       if size <= self._most_bytes:
         break
-      try:
+      with contextlib.suppress(FileNotFoundError):
         os.remove(path)
-      except FileNotFoundError:
-        pass
       size -= bytes_of_file
 
   def _ignore(self, error) -> None:

@@ -11,6 +11,7 @@ heartbeat of our own would have to come from a thread of the driver, and Python
 runs no other thread while it serializes a large argument, which takes minutes.
 """
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -110,10 +111,8 @@ class Lease:
   def close(self) -> None:
     """Gives the worker back."""
     self._ended.set()
-    try:
+    with contextlib.suppress(OSError):  # The connection has ended already.
       self._socket.shutdown(socket.SHUT_RDWR)
-    except OSError:  # The connection has ended already.
-      pass
 
   def _ask(self, address: str) -> None:
     """Returns if the lease is granted, else raises."""
@@ -160,10 +159,8 @@ class Lease:
 
   def _wait_for_its_end(self) -> None:
     self._socket.settimeout(None)
-    try:
+    with contextlib.suppress(OSError):
       self._socket.recv(1)
-    except OSError:
-      pass
     self._ended.set()
     self._socket.close()
 

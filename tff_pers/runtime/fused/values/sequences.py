@@ -231,10 +231,10 @@ def flatten(value: Any, element_type: tff.Type) -> list:
   """Returns the leaves of nested tuples `value` in the order of `tf.data`."""
   if not isinstance(element_type, tff.StructType):
     return [value]
-  leaves = []
-  for i in _order(element_type):
-    leaves.extend(flatten(value[i], element_type[i]))
-  return leaves
+  return [
+      leaf for i in _order(element_type)
+      for leaf in flatten(value[i], element_type[i])
+  ]
 
 
 def unflatten(leaves: Iterable[Any], element_type: tff.Type) -> Any:

@@ -266,9 +266,8 @@ def _fold_dense(data, step, init, seeds, **options):
     steps = tf.shape(uses[0][0])[0]
     batches = lambda t: tuple(
         Batch(
-            structures.take(examples['x'], rows[t]),
-            structures.take(examples['y'], rows[t]),
-            mask[t], random.fold_in(seed, t),
+            **structures.take(examples, rows[t]), mask=mask[t],
+            seed=random.fold_in(seed, t),
         )
         for seed, (rows, mask) in zip(seeds, uses)
     )
@@ -285,9 +284,8 @@ def whole_batch(data: Mapping[str, Any], seed: tf.Tensor) -> Batch:
   size = structures.num_rows(examples)
   rows = filler(tf.range(size), data['num_examples'])
   return Batch(
-      structures.take(examples['x'], rows),
-      structures.take(examples['y'], rows),
-      tf.range(size) < data['num_examples'], seed,
+      **structures.take(examples, rows),
+      mask=tf.range(size) < data['num_examples'], seed=seed,
   )
 
 

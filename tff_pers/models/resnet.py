@@ -126,9 +126,7 @@ def convolution(
     own = functional.Units(name, filters)
     return zl.Layer(
         (kernel,), (-(-height // stride), -(-width // stride), filters), apply,
-        described=(
-            functional.LayerWeight(f'{name}/kernel', name, 'conv', kernel),
-        ),
+        described=zl.layer_weights(name, dict(kernel='conv'), [kernel]),
         units=lambda incoming: (((None, None, incoming, own),), own),
     )
 
@@ -160,12 +158,10 @@ def group_norm(name: str) -> zl.MakeLayer:
       normalized = tf.reshape((grouped - mean) * root, [-1, *shape])
       return normalized * scale + offset
 
+    shapes = ((channels,), (channels,))
     return zl.Layer(
-        ((channels,), (channels,)), shape, apply,
-        described=tuple(
-            functional.LayerWeight(f'{name}/{part}', name, 'norm', (channels,))
-            for part in ('scale', 'offset')
-        ),
+        shapes, shape, apply,
+        described=zl.layer_weights(name, dict(scale='norm', offset='norm'), shapes),
         units=lambda incoming: (((incoming,), (incoming,)), incoming),
     )
 

@@ -161,7 +161,9 @@ def group_norm(name: str) -> zl.MakeLayer:
     shapes = ((channels,), (channels,))
     return zl.Layer(
         shapes, shape, apply,
-        described=zl.layer_weights(name, dict(scale='norm', offset='norm'), shapes),
+        described=zl.layer_weights(
+            name, dict(scale='norm', offset='norm'), shapes
+        ),
         units=lambda incoming: (((incoming,), (incoming,)), incoming),
     )
 

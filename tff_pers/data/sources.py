@@ -39,19 +39,6 @@ def from_arrays(parts: Sequence[tuple[Any, Any]]) -> list[Any]:
   return [cd.dense(index, x, y) for index, (x, y) in enumerate(parts)]
 
 
-def cut(
-    x: np.ndarray, y: np.ndarray, num_train: int
-) -> tuple[list[Any], list[Any]]:
-  """Returns training and test data of clients from x and y, [N, n, ...].
-
-  Each client trains on its first `num_train` examples.
-  """
-  return (
-      from_arrays(list(zip(x[:, :num_train], y[:, :num_train]))),
-      from_arrays(list(zip(x[:, num_train:], y[:, num_train:]))),
-  )
-
-
 # Examples are read in batches, because one call per example is slow.
 _READ_BATCH = 4096
 

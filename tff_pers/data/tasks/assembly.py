@@ -152,6 +152,40 @@ def assemble(
   )
 
 
+def generated(
+    name: str, request: registry.TaskRequest, declares: registry.Declaration,
+    x: np.ndarray, y: np.ndarray, num_train: int, *,
+    model: Optional[functional.FunctionalModel] = None, l2: float = 0.0,
+    num_classes: int = 0, **task_fields: Any,
+) -> task_lib.Task:
+  """Returns the task of clients that were generated, all with n examples.
+
+  A client trains on the first `num_train` of these. x is [N, n, d], y int[N, n]
+  labels, or targets [N, n] or [N, n, targets]. `l2` is that of the zoo's model,
+  which is built unless there is a `model`.
+  """
+  train, test = (
+      sources.from_arrays(list(zip(x[:, part], y[:, part])))
+      for part in (slice(num_train), slice(num_train, None))
+  )
+  return task_lib.Task(
+      name=name,
+      model=model or zoo.build(
+          declares.named_model(request.model),
+          tf.TensorSpec([None, x.shape[2]]), num_classes, l2=l2,
+          num_targets=y.shape[2] if y.ndim > 2 else 1,
+      ),
+      train=train,
+      test=test,
+      num_classes=num_classes,
+      class_counts=partition_lib.class_counts(
+          y[:, :num_train], num_classes
+      ) if num_classes else None,
+      partition=declares.partition,
+      **task_fields,
+  )
+
+
 def build_model(
     name: str, train: Sequence[Any], num_classes: int
 ) -> functional.FunctionalModel:

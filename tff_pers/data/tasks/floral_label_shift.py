@@ -7,15 +7,13 @@ personalization, at most one of C clusters can be served well.
 import dataclasses
 
 import numpy as np
-import tensorflow as tf
 
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import partition as partition_lib
-from tff_pers.data import sources
 from tff_pers.data import task as task_lib
+from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import floral_regression
 from tff_pers.data.tasks import registry
-from tff_pers.models import zoo
 
 DIMENSION = 20
 CLASSES = 10
@@ -52,21 +50,9 @@ def build(
       request.num_clients or DECLARATION.num_clients, CLUSTERS
   )
   x, y = generate(groups, options.train + options.test, request.seed)
-  train, test = sources.cut(x, y, options.train)
-  return task_lib.Task(
-      name='floral_label_shift',
-      model=zoo.build(
-          DECLARATION.named_model(request.model),
-          tf.TensorSpec([None, DIMENSION]), CLASSES,
-      ),
-      train=train,
-      test=test,
-      groups=groups,
-      num_classes=CLASSES,
-      class_counts=partition_lib.class_counts(y[:, :options.train], CLASSES),
-      partition=DECLARATION.partition,
-      rounds=200,
-      eval_every=20,
+  return assembly.generated(
+      'floral_label_shift', request, DECLARATION, x, y, options.train,
+      num_classes=CLASSES, groups=groups, rounds=200, eval_every=20,
   )
 
 

@@ -14,11 +14,10 @@ import tensorflow as tf
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import client_data
 from tff_pers.data import partition as partition_lib
-from tff_pers.data import sources
 from tff_pers.data import task as task_lib
+from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
 from tff_pers.models import functional
-from tff_pers.models import zoo
 from tff_pers.numerics import low_rank
 
 INPUTS, OUTPUTS = 20, 16
@@ -63,24 +62,15 @@ def build(
       (num_clients, options.train + options.test, INPUTS)
   ).astype(np.float32)
   y = (x @ target).astype(np.float32)
-  train, test = sources.cut(x, y, options.train)
-  is_linear = not request.model
-  return task_lib.Task(
-      name='low_rank_regression',
-      model=linear_model() if is_linear else zoo.build(
-          request.model, tf.TensorSpec([None, INPUTS]), 0, num_targets=OUTPUTS
+  task = assembly.generated(
+      'low_rank_regression', request, DECLARATION, x, y, options.train,
+      model=None if request.model else linear_model(),
+      optimum=None if request.model else (
+          np.repeat(target[None], num_clients, axis=0),
       ),
-      train=train,
-      test=test,
-      partition=DECLARATION.partition,
-      client_weighting='uniform',
-      rounds=300,
-      eval_every=30,
-      global_test=client_data.pool(test),
-      optimum=(
-          (np.repeat(target[None], num_clients, axis=0),) if is_linear else None
-      ),
+      client_weighting='uniform', rounds=300, eval_every=30,
   )
+  return dataclasses.replace(task, global_test=client_data.pool(task.test))
 
 
 # Uses of the seed (0 and 1 belong to partition and split).

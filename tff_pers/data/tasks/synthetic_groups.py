@@ -7,15 +7,13 @@ Distributed Personalized Empirical Risk Minimization
 import dataclasses
 
 import numpy as np
-import tensorflow as tf
 
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import errors
 from tff_pers.data import partition as partition_lib
-from tff_pers.data import sources
 from tff_pers.data import task as task_lib
+from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
-from tff_pers.models import zoo
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,21 +64,9 @@ def build(
     )
   groups = (np.arange(num_clients) * 2 // num_clients).astype(np.int32)
   x, y = generate(groups, options, request.seed)
-  train, test = sources.cut(x, y, options.train)
-  return task_lib.Task(
-      name='synthetic_groups',
-      model=zoo.build(
-          DECLARATION.named_model(request.model),
-          tf.TensorSpec([None, options.dimension]), 2, l2=options.l2,
-      ),
-      train=train,
-      test=test,
-      groups=groups,
-      num_classes=2,
-      class_counts=partition_lib.class_counts(y[:, :options.train], 2),
-      partition=DECLARATION.partition,
-      rounds=100,
-      eval_every=10,
+  return assembly.generated(
+      'synthetic_groups', request, DECLARATION, x, y, options.train,
+      num_classes=2, l2=options.l2, groups=groups, rounds=100, eval_every=10,
   )
 
 

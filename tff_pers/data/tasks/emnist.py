@@ -164,9 +164,7 @@ def _on_request(
       train=train,
       test=test,
       num_classes=num_classes,
-      partition='by_client',
-      client_names=names,
-      clients_per_round=DECLARATION.cohort(len(names)),
+      **DECLARATION.natural(names),
       **_ROUNDS,
   )
 

@@ -12,6 +12,7 @@ MNIST-LS: 300 clients, 30 per round, one hidden layer.
 
 import dataclasses
 import os
+from typing import Any
 
 import numpy as np
 
@@ -83,27 +84,18 @@ def _build(name: str, request: registry.TaskRequest):
   examples = assembly.Examples(
       x, y, 10, where, clients=clients, global_test=_checked(test, where)
   )
-  if partition_lib.get(partition).deals_test:
-    return _clusters(name, request, examples)
+  fields: dict[str, Any] = dict(rounds=100, eval_every=10)
+  if partition_lib.get(partition).deals_test:  # Clusters, as in FLoRAL.
+    num_clients = request.num_clients or 300
+    fields = dict(
+        num_clients=num_clients,
+        model='mlp_200',
+        # 10 % take part in a round (papers/floral.md 5.2).
+        clients_per_round=max(num_clients // 10, 1),
+        **floral_images.schedule(request, 'clusters'),
+    )
   return assembly.assemble(
-      name, request, examples, MNIST,
-      train_fraction=0.8,
-      rounds=100,
-      eval_every=10,
-  )
-
-
-def _clusters(name: str, request: registry.TaskRequest, examples):
-  """Returns the task with clusters of clients, as in FLoRAL."""
-  num_clients = request.num_clients or 300
-  return assembly.assemble(
-      name, request, examples, MNIST,
-      num_clients=num_clients,
-      train_fraction=0.8,
-      model='mlp_200',
-      # 10 % take part in a round (papers/floral.md 5.2).
-      clients_per_round=max(num_clients // 10, 1),
-      **floral_images.schedule(request, 'clusters'),
+      name, request, examples, MNIST, train_fraction=0.8, **fields
   )
 
 

@@ -11,7 +11,7 @@ One registration makes a task known everywhere.
 import dataclasses
 import itertools
 import functools
-from typing import Any, Callable, Iterable, Optional, TypeVar
+from typing import Any, Callable, Iterable, Optional, Sequence, TypeVar
 
 from tff_pers.config import registry
 from tff_pers.config import traits as traits_lib
@@ -134,6 +134,13 @@ class Declaration:
     """
     usual = self.clients_per_round
     return usual if num_clients > usual else 0
+
+  def natural(self, names: Sequence[str]) -> dict[str, Any]:
+    """Returns the fields of `Task` that depend on the clients in the data."""
+    return dict(
+        partition=self.partition, client_names=names,
+        clients_per_round=self.cohort(len(names)),
+    )
 
   def alternatives(self) -> Iterable[traits_lib.Traits]:
     """Yields the traits with other partitions, networks, and all clients."""

@@ -97,11 +97,9 @@ def of_corpus(
       train=sources.from_arrays([examples(client.train) for client in clients]),
       test=sources.from_arrays([examples(client.test) for client in clients]),
       num_classes=num_tokens,
-      partition=DECLARATION.partition,
-      client_names=[client.name for client in clients],
-      clients_per_round=DECLARATION.cohort(len(clients)),
       rounds=1200,
       eval_every=100,
+      **DECLARATION.natural([client.name for client in clients]),
   )
 
 

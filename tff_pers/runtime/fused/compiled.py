@@ -20,7 +20,6 @@ from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused import stages
 from tff_pers.runtime.fused.values import arguments
 from tff_pers.runtime.fused.values import layout
-from tff_pers.runtime.fused.values import python_values
 from tff_pers.runtime.fused.values import results
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import line as line_lib
@@ -122,15 +121,9 @@ class Compiled:
       return self._call(argument)
 
   def _call(self, argument):
-    converter = self._compiler.converter
-    argument_layout, num_clients = None, None
-    tensors: list[tf.Tensor] = []
-    if self._type.parameter is not None:
-      argument = python_values.unpacked(argument, self._type.parameter)
-      num_clients = arguments.cohort_size(argument, self._type.parameter)
-      argument_layout, tensors = converter.ingest(
-          argument, self._type.parameter, self._known.passes
-      )
+    argument_layout, tensors, num_clients = self._compiler.converter.ingest(
+        argument, self._type.parameter, self._known.passes
+    )
     with tf.device('/CPU:0'):  # The bound of loops must be on the host.
       count = tf.constant(num_clients or 0)
     # TensorFlow places results on the device of the caller, not on the one that

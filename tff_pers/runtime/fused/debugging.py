@@ -20,7 +20,6 @@ from tff_pers.runtime.fused import mapping
 from tff_pers.runtime.fused import stages
 from tff_pers.runtime.fused.values import arguments
 from tff_pers.runtime.fused.values import packing
-from tff_pers.runtime.fused.values import python_values
 from tff_pers.runtime.fused.values import results
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime.fused.values import structure
@@ -54,17 +53,13 @@ class Debugged:
 
   def __call__(self, argument: Any) -> Any:
     """Returns the result as Python values."""
-    value, num_clients = None, None
     with tf.device(self._device):
-      if self._type.parameter is not None:
-        argument = python_values.unpacked(argument, self._type.parameter)
-        num_clients = arguments.cohort_size(argument, self._type.parameter)
-        argument_layout, tensors = self._converter.ingest(
-            argument, self._type.parameter, self._program.passes
-        )
-        value = argument_layout.read(iter(tensors))
+      argument_layout, tensors, num_clients = self._converter.ingest(
+          argument, self._type.parameter, self._program.passes
+      )
       result = self._program.trace(
-          value, num_clients or 0, self._one_by_one
+          argument_layout and argument_layout.read(iter(tensors)),
+          num_clients or 0, self._one_by_one,
       )
     return results.export(
         iter(results.flat(result, self._type.result)),

@@ -43,19 +43,25 @@ class Converter:
     self._on_host = False
 
   def ingest(
-      self, value: Any, type_signature: tff.Type, passes: float
-  ) -> tuple[Any, list[tf.Tensor]]:
-    """Returns the layout of an argument and its tensors.
+      self, value: Any, type_signature: Optional[tff.Type], passes: float
+  ) -> tuple[Any, list[tf.Tensor], Optional[int]]:
+    """Returns the layout of an argument, its tensors, and its cohort's size.
 
-    `passes` is the number of passes over a data set, see `graphs.passes`.
+    Without a type there is no argument; see also `cohort_size`. `passes` is the
+    number of passes over a data set, see `graphs.passes`.
 
     Raises:
       TypeError: If the argument does not match the type.
     """
     tensors: list[tf.Tensor] = []
+    if type_signature is None:
+      return None, tensors, None
+    value = python_values.unpacked(value, type_signature)
+    num_clients = cohort_size(value, type_signature)
     self._passes = passes
     try:
-      return self._ingest(value, type_signature, tensors), tensors
+      found = self._ingest(value, type_signature, tensors)
+      return found, tensors, num_clients
     except _Refused as refused:
       raise type(refused.error)(
           f'{refused.error} Field: {".".join(refused.path)}.'

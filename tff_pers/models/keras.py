@@ -109,7 +109,9 @@ def from_keras(
   )
   return functional.FunctionalModel(
       init=network.init, predict=network.predict, x_spec=x_spec, y_spec=y_spec,
-      targets=mask and (lambda x, y: example_values.Masked(y, mask(x))),
+      targets=None if mask is None else (
+          lambda x, y: example_values.Masked(y, mask(x))
+      ),
       name=keras_model.name, layers=network.layers, frozen=network.frozen,
       penalty=(
           network.penalty if network.regularizers else functional.no_penalty

@@ -16,7 +16,9 @@ DATA_SET = published.DataSet(
 )
 
 
-def images(found: records.Records) -> list[np.ndarray]:
+def images(
+    found: records.Records
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns all images of a part: x, y, and their clients.
 
   These are uint8[n, 32, 32, 3], int64[n], and names, text [n].
@@ -37,4 +39,5 @@ def images(found: records.Records) -> list[np.ndarray]:
         pixels.astype(np.uint8), own['label'],
         np.full([len(pixels)], client),
     ))
-  return list(map(np.concatenate, zip(*columns)))
+  x, y, clients = map(np.concatenate, zip(*columns))
+  return x, y, clients

@@ -179,7 +179,7 @@ def generated(
       test=test,
       num_classes=num_classes,
       class_counts=partition_lib.class_counts(
-          y[:, :num_train], num_classes
+          list(y[:, :num_train]), num_classes
       ) if num_classes else None,
       partition=declares.partition,
       **task_fields,

@@ -137,8 +137,9 @@ def _examples(
   clients = None
   if parts is not None:
     where = parts[published.TRAIN].where
-    *train, clients = cifar100.images(parts[published.TRAIN])
-    *test, _ = cifar100.images(parts[published.TEST])
+    of_train = cifar100.images(parts[published.TRAIN])
+    train, test = of_train[:2], cifar100.images(parts[published.TEST])[:2]
+    clients = of_train[2]
   elif request.data_dir:
     where = request.data_dir
     train, test = cifar.read(name, request.data_dir)

@@ -194,18 +194,14 @@ class Features:
         '    ' + json.dumps(dataclasses.asdict(feature), ensure_ascii=False)
         for feature in self.features
     )
-    classes = json.dumps(self.classes, ensure_ascii=False)
-    return (
-        '{\n'
-        f'  "standardize": {json.dumps(self.standardize)},\n'
-        f'  "classes": {classes},\n'
-        f'  "y_mean": {json.dumps(self.y_mean)},\n'
-        f'  "y_scale": {json.dumps(self.y_scale)},\n'
-        f'  "x_scale": {json.dumps(self.x_scale)},\n'
-        f'  "reading": {json.dumps(dict(self.reading), ensure_ascii=False)},\n'
-        f'  "features": [\n{lines}\n  ]\n'
-        '}\n'
+    names = (
+        'standardize', 'classes', 'y_mean', 'y_scale', 'x_scale', 'reading'
     )
+    others = ''.join(
+        f'  "{name}": {json.dumps(getattr(self, name), ensure_ascii=False)},\n'
+        for name in names
+    )
+    return f'{{\n{others}  "features": [\n{lines}\n  ]\n}}\n'
 
   @classmethod
   def from_json(cls, text: str) -> 'Features':
@@ -241,9 +237,7 @@ def fit(
           float(scale[number]), indicator,
       ))
       continue
-    used = set()
-    for part in parts:
-      used.update(np.unique(part[:, number]).tolist())
+    used = set().union(*(np.unique(part[:, number]) for part in parts))
     texts = [
         text for code, text in enumerate(column.categories) if code in used
     ]

@@ -44,7 +44,7 @@ class Program:
     evaluator: Evaluates its blocks.
     stages: Its stages in order.
     passes: The largest number of passes of a graph over a data set; infinity if
-      one is used in any other way, see `graphs.passes`.
+      one is used in any other way, see `graphs.graph`.
   """
 
   def __init__(

@@ -8,6 +8,7 @@ data set becomes that element.
 """
 
 import collections
+import math
 from typing import Any, Callable
 
 import tensorflow as tf
@@ -20,7 +21,6 @@ from tensorflow.python.saved_model import function_deserialization
 from tff_pers.runtime.fused.graphs import inlining
 from tff_pers.runtime.fused.graphs import libraries
 from tff_pers.runtime.fused.graphs import number_variables
-from tff_pers.runtime.fused.graphs import passes
 from tff_pers.runtime.fused import operations
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
@@ -36,6 +36,7 @@ _ANONYMOUS_TABLES = {
     'MutableHashTableOfTensorsV2': 'AnonymousMutableHashTableOfTensors',
     'MutableDenseHashTableV2': 'AnonymousMutableDenseHashTable',
 }
+_PASSES = ('DatasetToSingleElement', 'ReduceDataset')
 _SHARING_ATTRIBUTES = ('container', 'shared_name', 'use_node_name_sharing')
 _CONVOLUTIONS = frozenset({
     'Conv2D', 'Conv2DBackpropFilter', 'Conv2DBackpropInput', 'Conv3D',
@@ -53,7 +54,9 @@ class Graph:
     is_private: Whether it has no state but variables, separate for each call.
     has_convolutions: Whether there is a convolution.
     has_races: Whether calls on a CPU must not overlap.
-    passes: The number of passes over one of its data sets, see `passes`.
+    passes: The largest number of full passes over one of its data sets;
+      infinity if one is used in any other way: a part is taken, or it is
+      mapped, returned, or read in a branch.
   """
 
   def __init__(
@@ -89,7 +92,7 @@ class Graph:
     self.operations = frozenset(node.op for node in nodes)
     if operations.reads_files(self.operations):
       raise sequences.Unsupported('A file is read, which may change.')
-    self.passes = passes.count(graph_def, variants, _data_sets(proto.result))
+    self.passes = _count_passes(graph_def, variants, _data_sets(proto.result))
     stateful = operations.stateful(self.operations)
     self.is_stateful = bool(stateful)
     self.is_private = operations.only_variables(stateful)
@@ -364,6 +367,19 @@ def tensor_names(binding: Any) -> list[str]:
   if case == 'sequence':
     return [binding.sequence.variant_tensor_name]
   return [name for part in binding.struct.element for name in tensor_names(part)]
+
+
+def _count_passes(graph_def, variants, results) -> float:
+  """Returns `Graph.passes`, by the nodes of arguments and of results."""
+  found: dict[str, float] = {name: 0 for name in variants}
+  for node in graph_def.node:
+    for position, source in enumerate(node.input):
+      name = source.split(':')[0]
+      if name in found:
+        is_pass = position == 0 and node.op in _PASSES
+        found[name] += 1 if is_pass else math.inf
+  found.update((name, math.inf) for name in results if name in found)
+  return max(found.values(), default=0)
 
 
 def _data_sets(binding) -> list[str]:

@@ -48,7 +48,7 @@ class Converter:
     """Returns the layout of an argument, its tensors, and its cohort's size.
 
     Without a type there is no argument; see also `cohort_size`. `passes` is the
-    number of passes over a data set, see `graphs.passes`.
+    number of passes over a data set, see `graphs.graph`.
 
     Raises:
       TypeError: If the argument does not match the type.

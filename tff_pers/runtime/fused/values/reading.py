@@ -42,7 +42,7 @@ class Reader:
     Args:
       values: A `tf.data.Dataset`, or a list of elements, for each client.
       element_type: TFF type of an element.
-      passes: The number of passes over them, see `graphs.passes`.
+      passes: The number of passes over them, see `graphs.graph`.
 
     Returns:
       Either (segments, None): for each client a list of segments, each a list

@@ -364,10 +364,8 @@ def orders(
 ) -> tf.Tensor:
   """Returns the order of all rows in each epoch, int32[capacity, epochs].
 
-  Args:
-    keys: float32[capacity, epochs] below 1; smaller ones come first.
-    num_examples: int32, number of rows that count; the others come last.
-    capacity: int32, number of rows including padding.
+  Rows with smaller keys, float32[capacity, epochs] below 1, come first, and
+  those that do not count, from `num_examples` on, last.
   """
   # The sort is stable because equal keys (without shuffling) must keep the
   # order of the examples.

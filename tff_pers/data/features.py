@@ -140,12 +140,9 @@ class Features:
   def apply(self, x: np.ndarray, columns: Sequence[Column]) -> np.ndarray:
     """Returns the model's inputs, float32[n, len(outputs)].
 
-    Images and other arrays [n, ...] keep their shape.
-
-    Args:
-      x: The values of a table, float[n, columns].
-      columns: Its columns in any order: they are identified by name, and others
-        are ignored.
+    Images and other arrays [n, ...] keep their shape. The values of the table
+    are float[n, columns]; columns are identified by name, whatever their order,
+    and others are ignored.
 
     Raises:
       errors.DataError: If the table lacks a column, or has texts instead of

@@ -30,11 +30,10 @@ class OnDemand(abc.Sequence):
   ):
     """Initializes without reading anything.
 
-    Args:
-      load: Reads one client; several threads may call it at the same time.
-      sizes: Number of examples at each position, int[P].
-      positions: The argument of `load` for each client, int[N]; None: 0..P-1.
-      indices: Index of each client, int[N]; None: 0..N-1.
+    `load` reads the client at a position; several threads may call it at the
+    same time. `sizes` are the numbers of examples at the P positions,
+    `positions` those of the N clients, None for 0..P-1, and `indices` theirs,
+    None for 0..N-1.
     """
     self._load = load
     self._all_sizes = np.asarray(sizes, np.int64)

@@ -29,15 +29,12 @@ def rank_of(
 ) -> int:
   """Returns the rank of a kernel: max(1, round(ratio * base)), if it fits.
 
-  The paper defines a share of the rank of the unrolled kernel, but only the
-  number of output channels as base gives the sizes that it publishes.
-
-  Args:
-    shape: [n, m] or [kh, kw, in, out].
-    ratio: In (0, 1].
-    rank_base: `out_channels`; `min_channels`, the smaller of inputs and
-      outputs; `unrolled`, the smaller side of the unrolled kernel. Halves are
-      rounded to even; the rank is never above that side.
+  The kernel has shape [n, m] or [kh, kw, in, out]. The base is `out_channels`;
+  `min_channels`, the smaller of inputs and outputs; or `unrolled`, the smaller
+  side of the unrolled kernel. Halves are rounded to even; the rank is never
+  above that side. The paper defines a share of the rank of the unrolled kernel,
+  but only the number of output channels as base gives the sizes that it
+  publishes.
 
   Raises:
     ValueError: If `rank_base` is not one of these.

@@ -38,9 +38,8 @@ class TaskRequest:
     validation_fraction: `--validation_fraction`, in [0, 1): share of a client's
       training examples; 0: no validation part.
     num_byzantine: `--num_byzantine`. In tasks that generate their clients,
-    these
-      are added to `num_clients` (if the task says so); in others, they are
-      drawn among the clients.
+      these are added to `num_clients` (if the task says so); in others, they
+      are drawn among the clients.
     holdout_clients: `--holdout_clients`. They stay in the task; features are
       not fitted to them.
     standardize: `--standardize`, or None: as the task declares.

@@ -183,22 +183,17 @@ class ClientLoop:
     return values
 
 
-class _ClientScope:
+class _ClientScope(dict):
   """The names that client i sees; bindings are evaluated on first use."""
 
   def __init__(self, evaluator, lazy, env, i, is_loop):
+    super().__init__()
     self._evaluator, self._lazy, self._env = evaluator, lazy, env
     self._i, self._is_loop = i, is_loop
-    self._values = {}
 
-  def __getitem__(self, name):
-    if name not in self._values:
-      if name in self._env:
-        self._values[name] = layout.at(
-            self._env[name], self._i, self._is_loop
-        )
-      else:
-        self._values[name] = self._evaluator.evaluate(
-            self._lazy[name].call, self
-        )
-    return self._values[name]
+  def __missing__(self, name):
+    if name in self._env:
+      self[name] = layout.at(self._env[name], self._i, self._is_loop)
+    else:
+      self[name] = self._evaluator.evaluate(self._lazy[name].call, self)
+    return self[name]

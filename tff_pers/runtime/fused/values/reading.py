@@ -39,10 +39,8 @@ class Reader:
   ) -> tuple[Optional[list], Optional[list]]:
     """Reads the sequences of a cohort.
 
-    Args:
-      values: A `tf.data.Dataset`, or a list of elements, for each client.
-      element_type: TFF type of an element.
-      passes: The number of passes over them, see `graphs.graph`.
+    They are a `tf.data.Dataset`, or a list of elements, for each client.
+    `passes` is the number of passes over them, see `graphs.graph`.
 
     Returns:
       Either (segments, None): for each client a list of segments, each a list

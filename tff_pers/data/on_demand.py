@@ -19,7 +19,11 @@ Load = Callable[[int], tuple[np.ndarray, np.ndarray]]
 
 
 class OnDemand(abc.Sequence):
-  """Dense data of N clients, read again whenever an entry is taken."""
+  """Dense data of N clients, read again whenever an entry is taken.
+
+  Attributes:
+    indices: Index of each client, int64[N].
+  """
 
   def __init__(
       self,
@@ -41,7 +45,7 @@ class OnDemand(abc.Sequence):
         np.arange(len(self._all_sizes)) if positions is None
         else np.asarray(positions, np.int64)
     )
-    self._indices = (
+    self.indices = (
         np.arange(len(self._positions)) if indices is None
         else np.asarray(indices, np.int64)
     )
@@ -50,11 +54,6 @@ class OnDemand(abc.Sequence):
   def sizes(self) -> np.ndarray:
     """Number of examples of each client, int64[N], without reading them."""
     return self._all_sizes[self._positions]
-
-  @property
-  def indices(self) -> np.ndarray:
-    """Index of each client, int64[N]."""
-    return self._indices
 
   def pick(
       self, clients: Sequence[int], first: Optional[int] = 0
@@ -66,7 +65,7 @@ class OnDemand(abc.Sequence):
     chosen = np.asarray(clients, np.int64)
     return OnDemand(
         self._load, self._all_sizes, self._positions[chosen],
-        self._indices[chosen] if first is None
+        self.indices[chosen] if first is None
         else np.arange(first, first + len(chosen)),
     )
 
@@ -78,7 +77,7 @@ class OnDemand(abc.Sequence):
     if isinstance(place, slice):
       return [self[p] for p in range(*place.indices(len(self)))]
     place = range(len(self))[int(place)]  # Raises an IndexError beyond them.
-    position, index = int(self._positions[place]), int(self._indices[place])
+    position, index = int(self._positions[place]), int(self.indices[place])
     x, y = self._load(position)
     if len(x) != self._all_sizes[position]:
       raise errors.DataError(

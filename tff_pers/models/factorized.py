@@ -158,7 +158,7 @@ class Factorization:
 
   def recovered(self, weights: Any) -> Any:
     """Returns weights of the base model, with factors multiplied out."""
-    return tf.nest.pack_sequence_as(self._spec, [
+    return tf.nest.pack_sequence_as(self.base.spec, [
         factorization.recover(leaf)
         if isinstance(leaf, low_rank.Factors) else leaf
         for leaf in self.leaves(weights)
@@ -183,7 +183,7 @@ class Factorization:
     base = self.base
     if base.takes_factors:
       def inner(weights):
-        return tf.nest.pack_sequence_as(self._spec, self.leaves(weights))
+        return tf.nest.pack_sequence_as(self.base.spec, self.leaves(weights))
     else:
       inner = self.recovered
     return dataclasses.replace(
@@ -217,10 +217,6 @@ class Factorization:
         f'{self.base.name}: {self.num_parameters} of {whole} parameters'
         f' ({self.num_parameters / whole:.2%}) at rank ratio {self.ratio:g}.'
     )
-
-  @functools.cached_property
-  def _spec(self):
-    return self.base.spec
 
   @functools.cached_property
   def _layers(self) -> tuple[functional.LayerWeight, ...]:

@@ -166,8 +166,7 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
       rows_are_examples=not options.reduces,
       optimum=_optimum(systems, generator, honest),
       byzantine=(
-          byzantine.last(num_clients, request.num_byzantine)
-          if request.num_byzantine else None
+          np.arange(num_clients) >= honest if request.num_byzantine else None
       ),
   )
 

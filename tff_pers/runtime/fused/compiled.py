@@ -42,6 +42,7 @@ class Compiler:
       folder: Optional[disk.Folder] = None,
   ):
     self.devices = devices
+    self.has_gpu = devices_lib.has_gpu(devices)
     self.strategy = strategy
     self.choices = choices
     # What a GPU or XLA compiles is not in the graphs that TensorFlow shows, and
@@ -52,11 +53,6 @@ class Compiler:
     self.converter = arguments.Converter(
         _CACHE_BYTES, devices[0], self.result_tensors
     )
-
-  @property
-  def has_gpu(self) -> bool:
-    """Whether one of the devices is a GPU."""
-    return devices_lib.has_gpu(self.devices)
 
   def compile(
       self, computation: tff.Computation

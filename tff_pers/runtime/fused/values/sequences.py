@@ -224,7 +224,11 @@ def _as_tuple(value) -> tuple:
 
 def flat_types(element_type: tff.Type) -> list:
   """Returns the tensor types of an element in the order of `tf.data`."""
-  return flatten(_type_tree(element_type), element_type)
+  if not isinstance(element_type, tff.StructType):
+    return [element_type]
+  return [
+      leaf for i in _order(element_type) for leaf in flat_types(element_type[i])
+  ]
 
 
 def flatten(value: Any, element_type: tff.Type) -> list:
@@ -258,9 +262,3 @@ def _order(struct: tff.StructType) -> list:
   if all(names) and (container is None or issubclass(container, dict)):
     return sorted(positions, key=lambda i: names[i])
   return positions
-
-
-def _type_tree(part):
-  if isinstance(part, tff.StructType):
-    return tuple(_type_tree(t) for t in part.children())
-  return part

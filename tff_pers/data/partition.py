@@ -111,9 +111,9 @@ def build(
         f'`num_clients` must be <= the {len(labels)} examples, found'
         f' {num_clients}.'
     )
-  indices, groups, transforms = partitioner.assign(
+  indices, groups, transforms = partitioner.assign(partitioners.Given(
       labels, num_clients, generator(seed, _PARTITION), options, clients
-  )
+  ))
   return Partition(text, indices, np.asarray(groups, np.int32), transforms)
 
 

@@ -178,10 +178,7 @@ def table(
   if groups is None:
     rows = [[row[0], *row[2:]] for row in rows]
   widths = [max(map(len, column)) for column in zip(*rows)]
-  return '\n'.join(
-      ' '.join(cell.rjust(width) for cell, width in zip(row, widths))
-      for row in rows
-  )
+  return '\n'.join(' '.join(map(str.rjust, row, widths)) for row in rows)
 
 
 def _shown(num_clients: int, max_rows: int):

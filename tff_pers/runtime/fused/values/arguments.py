@@ -164,14 +164,10 @@ class Converter:
   def _remembered(self, use, values, arrays, make, tensors, copies):
     """Appends the tensors of clients' values; returns their layout.
 
-    Args:
-      use: The purpose of the tensors, part of the cache's key.
-      values: The objects.
-      arrays: The contents of the objects.
-      make: Makes (the layout, the tensors).
-      tensors: List of tensors.
-      copies: From what `make` returned, returns arrays like `arrays` that the
-        caller cannot change.
+    `use` is the purpose of the tensors, part of the cache's key, and `arrays`
+    are the contents of the objects `values`. `make` makes (the layout, the
+    tensors), of which `copies` returns arrays like `arrays` that the caller
+    cannot change.
     """
     kept = self._stacks.get(use, values)
     if kept is not None and kept.shows(arrays):

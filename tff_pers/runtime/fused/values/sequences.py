@@ -137,16 +137,12 @@ def reduction(
 ) -> Any:
   """Returns a function that folds `step` over the segments of a sequence.
 
-  Args:
-    step: Concrete function `(state..., element..., others...) -> state...`.
-    segments: The segments.
-    shapes: Shapes of the tensors of the state, as the reduction of the data set
-      declares them. The result of `step` may have less specific shapes, because
-      it was loaded without the shapes of variables that it reads.
-
-  Returns:
-    Concrete function `(segments..., state..., others...) -> state...`, where
-    segments are the tensors that `flat` returns.
+  `step` is a concrete function `(state..., element..., others...) -> state...`,
+  and the result one `(segments..., state..., others...) -> state...`, where
+  segments are the tensors that `flat` returns. The tensors of the state have
+  the shapes that the reduction of the data set declares. The result of `step`
+  may have less specific ones, because it was loaded without the shapes of
+  variables that it reads.
   """
   specs = [tf.TensorSpec(t.shape, t.dtype) for t in flat(segments)]
   num_given, num_state = len(specs), len(shapes)

@@ -32,7 +32,7 @@ def normalize(
   along `axis`; all vectors are [channels], scale and offset 1 and 0 if None. A
   moving variance below 0, which an attacker may have sent, counts as 0.
 
-  With `unbiased` it follows the variance times n / (n - 1), Bessel's correction,
+  With `unbiased` it follows the variance times n / (n - 1), Bessel's factor,
   as in TensorFlow's fused kernels. The mask, bool [batch, ...], marks valid
   entries; axes up to the channels' may be left out; None: all entries of the
   recording's rows.

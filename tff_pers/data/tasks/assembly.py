@@ -163,7 +163,11 @@ def generated(
   A client trains on the first `num_train` of these. x is [N, n, d], y int[N, n]
   labels, or targets [N, n] or [N, n, targets]. `l2` is that of the zoo's model,
   which is built unless there is a `model`.
+
+  Raises:
+    ValueError: If the request has something that the task lacks.
   """
+  registry.refuse(name, request, 'partition', 'data_dir', 'train_fraction')
   train, test = (
       sources.from_arrays(list(zip(x[:, part], y[:, part])))
       for part in (slice(num_train), slice(num_train, None))

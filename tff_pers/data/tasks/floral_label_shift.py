@@ -43,9 +43,6 @@ def build(
     request: registry.TaskRequest, options: FloralLabelShiftOptions
 ) -> task_lib.Task:
   """Builds the task: 20 clients, client k is in cluster k mod 4."""
-  registry.refuse(
-      'floral_label_shift', request, 'partition', 'data_dir', 'train_fraction'
-  )
   groups = floral_regression.cluster_of(
       request.num_clients or DECLARATION.num_clients, CLUSTERS
   )

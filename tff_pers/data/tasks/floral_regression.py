@@ -75,7 +75,6 @@ def build_mlp(
 
 def _build(name, request, options, declares, targets, clusters):
   """Builds either task; client k is in cluster k mod C."""
-  registry.refuse(name, request, 'partition', 'data_dir', 'train_fraction')
   groups = cluster_of(request.num_clients or declares.num_clients, clusters)
   x = features(len(groups), options.train + options.test, request.seed)
   y = targets(x, groups, clusters, request.seed)

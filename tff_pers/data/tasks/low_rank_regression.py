@@ -52,9 +52,6 @@ def build(
 
   The model is linear without a bias; other models come from the zoo.
   """
-  registry.refuse(
-      'low_rank_regression', request, 'partition', 'data_dir', 'train_fraction'
-  )
   num_clients = request.num_clients or DECLARATION.num_clients
   target = linear_map(options.rank, request.seed)
   rng = partition_lib.generator(request.seed, _FEATURES)

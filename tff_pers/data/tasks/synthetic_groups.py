@@ -54,9 +54,6 @@ def build(
     ValueError: If the request has something that the task lacks, or fewer than
       two clients.
   """
-  registry.refuse(
-      'synthetic_groups', request, 'partition', 'data_dir', 'train_fraction'
-  )
   num_clients = request.num_clients or DECLARATION.num_clients
   if num_clients < 2:
     raise ValueError(

@@ -4,7 +4,7 @@ A stage (`stages`) says what one client does and how messages are folded;
 `mapping` decides in which order, and how many at once, clients run.
 """
 
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, Sequence
 
 from tff_pers.runtime.fused import evaluation
 from tff_pers.runtime.fused import singles as singles_lib
@@ -12,21 +12,6 @@ from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import structure
 from tff_pers.runtime import line as line_lib
 from tff_pers import tff
-
-
-class Contribution(NamedTuple):
-  """The contribution of one client.
-
-  Attributes:
-    demanded: Values of the demands.
-    messages: Messages to the aggregates that are folded.
-    singles: For aggregates with growing accumulators: the tensors of the
-      accumulator of this client alone that differ from those before it.
-  """
-
-  demanded: tuple
-  messages: tuple
-  singles: tuple
 
 
 class Aggregate:
@@ -154,15 +139,19 @@ class ClientLoop:
     types = [*self.demands.values(), *(a.changed_types for a in self.grows)]
     return tff.StructType([(None, t) for t in types])
 
-  def client(self, i: Any, is_loop: bool = False) -> Contribution:
+  def client(
+      self, i: Any, is_loop: bool = False
+  ) -> tuple[tuple, tuple, tuple]:
     """Returns the contribution of client `i`, an int32 scalar.
 
-    For `is_loop` see `packing.Rows.at`.
+    These are the values of the demands, the messages to `folds`, and for each
+    of `grows` the tensors of the accumulator of this client alone that differ
+    from those before it. For `is_loop` see `packing.Rows.at`.
     """
     scope = _ClientScope(self._evaluator, self._lazy, self._env, i, is_loop)
     message = lambda a: self._evaluator.evaluate(a.message, scope)
     # In the order of the line, so that only what is needed remains.
-    return Contribution(
+    return (
         tuple(scope[name] for name in self.demands),
         tuple(message(a) for a in self.folds),
         tuple(a.single(message(a)) for a in self.grows),

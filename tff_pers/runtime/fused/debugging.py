@@ -78,22 +78,21 @@ class Debugged:
     for i in range(num_clients):
       place = f'the client at position {i} (of 0 to {num_clients - 1})'
       with self._evaluator.at(number, place):
-        contributions.append(loop.client(tf.constant(i)))
+        demanded, messages, singles = loop.client(tf.constant(i))
+        contributions.append((demanded, singles))
         folded = [
             aggregate.accumulate((state, message))
-            for aggregate, state, message in zip(
-                loop.folds, folded, contributions[-1].messages
-            )
+            for aggregate, state, message in zip(loop.folds, folded, messages)
         ]
     with self._evaluator.at(number, 'the server'):
       return loop.results(
           [
-              _collected([c.demanded[k] for c in contributions], member)
+              _collected([own[k] for own, _ in contributions], member)
               for k, member in enumerate(loop.demands.values())
           ],
           folded,
           [
-              _merged(aggregate, [c.singles[k] for c in contributions])
+              _merged(aggregate, [own[k] for _, own in contributions])
               for k, aggregate in enumerate(loop.grows)
           ],
       )

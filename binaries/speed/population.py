@@ -135,11 +135,10 @@ def _clients(path: str) -> program.Data:
       part: sqlite.read(path, part, _FIELDS)
       for part in (published.TRAIN, published.TEST)
   }
-  found = clients_lib.on_request(
+  return program.Data(*clients_lib.on_request(
       parts, parts[published.TRAIN].clients,
       lambda own, where: (own['x'], own['y'].astype(np.int32)),
-  )
-  return program.Data(found.train, found.test)
+  ))
 
 
 class _Clock(progress.Progress):

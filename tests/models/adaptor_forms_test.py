@@ -258,7 +258,7 @@ def test_ranks_and_sizes_of_the_papers_models(
 def test_rank_is_not_lost_to_rounding():
   """100 * 100 / 200 = 50 products per unit: 0.14 buys 7, in floats 7.000..01;
   0.58 buys 29, in floats 28.99..96."""
-  form = adaptor_forms.matrix((100, 100))
+  form = adaptor_forms.Form((100, 100), (0,))
   assert 0.58 * 50 < 29
   assert adaptor_forms.budget_rank(form, 0.58, 'paper') == 29
   assert adaptor_forms.budget_rank(form, 0.14, 'paper') == 7
@@ -268,5 +268,5 @@ def test_rank_is_not_lost_to_rounding():
 @pytest.mark.parametrize('rank, clipped', [(0, 1), (2, 2), (9, 3)])
 def test_rank_is_at_least_one_and_at_most_full(rank, clipped):
   """floral check 4: the minimum."""
-  form = adaptor_forms.matrix((10, 3))
+  form = adaptor_forms.Form((10, 3), (0,))
   assert adaptor_forms.clip_rank(form, rank) == clipped

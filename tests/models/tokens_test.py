@@ -23,7 +23,7 @@ def test_special_tokens_come_behind_the_vocabulary():
 
 def test_counts():
   np.testing.assert_array_equal(tokens.num_real(Y), [4, 2, 0, 2])
-  np.testing.assert_array_equal(tokens.num_proper(Y, VOCABULARY), [2, 1, 0, 0])
+  np.testing.assert_array_equal(tokens.num_real(Y, VOCABULARY), [2, 1, 0, 0])
 
 
 def test_cross_entropy_is_the_mean_over_what_is_no_padding():
@@ -49,5 +49,5 @@ def test_accuracies():
   )
   # Of words: 1 but not 3; 2; none at all in the others.
   np.testing.assert_allclose(
-      tokens.proper_accuracy(Y, _logits(guesses), VOCABULARY), [1 / 2, 1, 0, 0]
+      tokens.accuracy(Y, _logits(guesses), VOCABULARY), [1 / 2, 1, 0, 0]
   )

@@ -151,7 +151,7 @@ def test_one_layout_for_every_cohort(cohort):
       for client in cohort
   ]
   converter = arguments.Converter(10**6, '/CPU:0', results.ResultTensors())
-  found, tensors = converter.ingest(data, _clients(_TEXTS), 1)
+  found, tensors, _ = converter.ingest(data, _clients(_TEXTS), 1)
   assert found == layout.Varying(_TEXTS.element, clients=True)
   assert [t.dtype for t in tensors] == [spec.dtype for spec in found.specs]
   assert all(

@@ -51,8 +51,3 @@ def drawn(num_clients: int, number: int, seed: int) -> np.ndarray:
   """Returns bool[num_clients] with `number` of them True, drawn by the seed."""
   order = partition.generator(seed, _USE).permutation(num_clients)
   return np.isin(np.arange(num_clients), order[:number])
-
-
-def last(num_clients: int, number: int) -> np.ndarray:
-  """Returns bool[num_clients] with the last `number` of them True."""
-  return np.arange(num_clients) >= num_clients - number

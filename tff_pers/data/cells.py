@@ -25,18 +25,6 @@ _BOOLEANS = {'false': 0.0, 'true': 1.0}
 MAX_NAMED = 20
 
 
-class Numbers(NamedTuple):
-  """A column as numbers.
-
-  Attributes:
-    values: float64[n]; NaN where there is no value.
-    text: The first row that is neither a number nor missing, or None.
-  """
-
-  values: np.ndarray
-  text: Optional[int]
-
-
 class Texts(NamedTuple):
   """A column as texts.
 
@@ -71,23 +59,28 @@ def spelling(column: pa.Array, row: int) -> str:
   return cell.strip() if isinstance(cell, str) else str(cell)
 
 
-def numbers(column: pa.Array) -> Numbers:
-  """Returns a column as numbers; true and false are 1 and 0."""
+def numbers(column: pa.Array) -> tuple[np.ndarray, Optional[int]]:
+  """Returns a column as numbers; true and false are 1 and 0.
+
+  Returns:
+    float64[n], NaN where there is no value, and the first row that is neither a
+    number nor missing, or None.
+  """
   column = _decoded(column)
   if not _is_text(column.type):
     if pa.types.is_boolean(column.type):
       column = column.cast(pa.uint8())
-    return Numbers(_float64(column.cast(pa.float64(), safe=False)), None)
+    return _float64(column.cast(pa.float64(), safe=False)), None
   column = compute.utf8_trim_whitespace(column)
   try:
-    return Numbers(_float64(column.cast(pa.float64())), None)
+    return _float64(column.cast(pa.float64())), None
   except pa.ArrowInvalid:
     pass  # Some cell is not a number, so each distinct one is parsed.
   encoded = texts(column)
   known = [number(text) for text in encoded.distinct]
   is_text = np.array([value is None for value in known])[encoded.codes]
   values = np.array([value or 0.0 for value in known])[encoded.codes]
-  return Numbers(values, int(is_text.argmax()) if is_text.any() else None)
+  return values, int(is_text.argmax()) if is_text.any() else None
 
 
 def texts(column: pa.Array) -> Texts:

@@ -124,7 +124,7 @@ def pad(
     data: Mapping[str, Any], num_rows: int
 ) -> collections.OrderedDict[str, Any]:
   """Returns dense client data padded with zero rows to `num_rows` rows."""
-  def _pad(rows):
+  def padded(rows):
     rows = np.asarray(rows)
     if len(rows) > num_rows:
       raise ValueError(
@@ -133,9 +133,8 @@ def pad(
       )
     widths = [(0, num_rows - len(rows))] + [(0, 0)] * (rows.ndim - 1)
     return np.pad(rows, widths)
-  padded = collections.OrderedDict(data)
-  padded['examples'] = tf.nest.map_structure(_pad, data['examples'])
-  return padded
+  examples = tf.nest.map_structure(padded, data['examples'])
+  return collections.OrderedDict(data, examples=examples)
 
 
 def fold_batches(
@@ -267,9 +266,8 @@ def _fold_dense(data, step, init, seeds, **options):
     steps = tf.shape(uses[0][0])[0]
     batches = lambda t: tuple(
         Batch(
-            structures.take(examples['x'], rows[t]),
-            structures.take(examples['y'], rows[t]),
-            mask[t], random.fold_in(seed, t),
+            **structures.take(examples, rows[t]), mask=mask[t],
+            seed=random.fold_in(seed, t),
         )
         for seed, (rows, mask) in zip(seeds, uses)
     )
@@ -286,9 +284,8 @@ def whole_batch(data: Mapping[str, Any], seed: tf.Tensor) -> Batch:
   size = structures.num_rows(examples)
   rows = filler(tf.range(size), data['num_examples'])
   return Batch(
-      structures.take(examples['x'], rows),
-      structures.take(examples['y'], rows),
-      tf.range(size) < data['num_examples'], seed,
+      **structures.take(examples, rows),
+      mask=tf.range(size) < data['num_examples'], seed=seed,
   )
 
 
@@ -367,10 +364,8 @@ def orders(
 ) -> tf.Tensor:
   """Returns the order of all rows in each epoch, int32[capacity, epochs].
 
-  Args:
-    keys: float32[capacity, epochs] below 1; smaller ones come first.
-    num_examples: int32, number of rows that count; the others come last.
-    capacity: int32, number of rows including padding.
+  Rows with smaller keys, float32[capacity, epochs] below 1, come first, and
+  those that do not count, from `num_examples` on, last.
   """
   # The sort is stable because equal keys (without shuffling) must keep the
   # order of the examples.

@@ -5,7 +5,8 @@ in cluster k mod C (papers/floral.md 5.1).
 """
 
 import dataclasses
-from typing import Any, Callable, Optional
+import functools
+from typing import Any
 
 import numpy as np
 
@@ -37,26 +38,23 @@ class ClassGroupsOptions(hp.Options):
     'rotated_clusters', ClusterOptions(), 'clusters with turned images',
     knows_groups=partitioners.always, deals_test=True,
 )
-def rotated_clusters(
-    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
-    options: Any, clients: Optional[np.ndarray],
-) -> Any:
+def rotated_clusters(given: partitioners.Given) -> Any:
   """IID clients; the images of cluster g are rotated by g quarter turns.
 
   Raises:
     DataError: If there are more than 4 clusters, or more than clients.
   """
-  del clients  # Unused.
+  clusters = given.options.clusters
   # A fifth cluster would rotate its images like the first one, and not be a
   # separate cluster.
-  if options.clusters > 4:
+  if clusters > 4:
     raise errors.DataError(
         '`clusters` must be <= 4, the number of quarter turns, found'
-        f' {options.clusters} in partition rotated_clusters.'
+        f' {clusters} in partition rotated_clusters.'
     )
-  groups = _clusters(num_clients, options)
-  transforms = [_rotation(int(turns)) for turns in groups]
-  return partitioners.equal_parts(labels, num_clients, rng), groups, transforms
+  groups = _clusters(given)
+  transforms = [functools.partial(_rotated, int(g)) for g in groups]
+  return partitioners.equal_parts(given), groups, transforms
 
 
 @partitioners.register(
@@ -64,27 +62,26 @@ def rotated_clusters(
     'clusters that name the classes differently',
     knows_groups=partitioners.always, deals_test=True,
 )
-def label_shift_clusters(
-    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
-    options: Any, clients: Optional[np.ndarray],
-) -> Any:
+def label_shift_clusters(given: partitioners.Given) -> Any:
   """IID clients; cluster g renames label y to (y + g) mod classes.
 
   Raises:
     DataError: If there are more clusters than classes or clients, or the
       labels are not classes.
   """
-  del clients  # Unused.
-  counts = partitioners.class_counts(labels, 'label_shift_clusters')
+  clusters = given.options.clusters
+  counts = partitioners.class_counts(given.labels, 'label_shift_clusters')
   # Shifts repeat modulo the number of classes.
-  if options.clusters > len(counts):
+  if clusters > len(counts):
     raise errors.DataError(
         f'`clusters` must be <= the {len(counts)} classes of the data, found'
-        f' {options.clusters} in partition label_shift_clusters.'
+        f' {clusters} in partition label_shift_clusters.'
     )
-  groups = _clusters(num_clients, options)
-  transforms = [_label_shift(int(shift), len(counts)) for shift in groups]
-  return partitioners.equal_parts(labels, num_clients, rng), groups, transforms
+  groups = _clusters(given)
+  transforms = [
+      functools.partial(_shifted, int(g), len(counts)) for g in groups
+  ]
+  return partitioners.equal_parts(given), groups, transforms
 
 
 @partitioners.register(
@@ -92,10 +89,7 @@ def label_shift_clusters(
     'groups of clients with their own classes',
     knows_groups=partitioners.always, deals_test=True,
 )
-def class_groups(
-    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
-    options: Any, clients: Optional[np.ndarray],
-) -> Any:
+def class_groups(given: partitioners.Given) -> Any:
   """Group g owns the classes y = g mod G, shared equally by its clients.
 
   Client k is in group k mod G and has only examples of that group.
@@ -104,7 +98,7 @@ def class_groups(
     DataError: If there are more groups than classes or clients, or the labels
       are not classes.
   """
-  del clients  # Unused.
+  labels, num_clients, rng, options, _ = given
   counts = partitioners.class_counts(labels, 'class_groups')
   if options.groups > min(len(counts), num_clients):
     raise errors.DataError(
@@ -121,31 +115,27 @@ def class_groups(
   return indices, groups, None
 
 
-def _clusters(num_clients: int, options: ClusterOptions) -> np.ndarray:
+def _clusters(given: partitioners.Given) -> np.ndarray:
   """Returns the cluster of each client; sizes differ by at most one."""
-  clusters = options.clusters
+  num_clients, clusters = given.num_clients, given.options.clusters
   if clusters > num_clients:
     raise errors.DataError(
         f'`clusters` must be <= the {num_clients} clients, found {clusters}.'
     )
-  if options.order == 'blocks':
+  if given.options.order == 'blocks':
     return np.arange(num_clients) * clusters // num_clients
   return np.arange(num_clients) % clusters
 
 
-def _rotation(turns: int) -> Callable[[Any, Any], Any]:
-  """Returns the rotation by `turns` quarter turns of images [n, h, w, ...]."""
-  def rotate(x, y):
-    if x.ndim < 3 or x.shape[1] != x.shape[2]:
-      raise errors.DataError(
-          '`x` must hold square images [n, h, h, ...] for partition'
-          f' rotated_clusters, found shape {x.shape}.'
-      )
-    return np.ascontiguousarray(np.rot90(x, turns, axes=(1, 2))), y
-  return rotate
+def _rotated(turns: int, x, y):
+  """Returns images [n, h, w, ...] rotated by quarter turns, and y."""
+  if x.ndim < 3 or x.shape[1] != x.shape[2]:
+    raise errors.DataError(
+        '`x` must hold square images [n, h, h, ...] for partition'
+        f' rotated_clusters, found shape {x.shape}.'
+    )
+  return np.ascontiguousarray(np.rot90(x, turns, axes=(1, 2))), y
 
 
-def _label_shift(shift: int, num_classes: int) -> Callable[[Any, Any], Any]:
-  def shift_labels(x, y):
-    return x, ((y + shift) % num_classes).astype(y.dtype)
-  return shift_labels
+def _shifted(shift: int, num_classes: int, x, y):
+  return x, ((y + shift) % num_classes).astype(y.dtype)

@@ -114,30 +114,12 @@ def _is_missing(text: str) -> bool:
   return text.lower() in cells.MISSING
 
 
-class Known:
-  """Distinct texts in order of first appearance."""
-
-  def __init__(self):
-    self._codes = {}
-
-  @property
-  def texts(self) -> list[str]:
-    """The distinct texts, in that order."""
-    return list(self._codes)
-
-  def code(self, text: str) -> int:
-    """Returns the position of a text, which is added if it is new."""
-    return self._codes.setdefault(text, len(self._codes))
-
-  def __contains__(self, text: str) -> bool:
-    return text in self._codes
-
-
 class Codes:
   """A column of texts, as positions in a list of distinct texts."""
 
   def __init__(self, num_rows: Optional[int]):
-    self._rows, self._known = GrowableArray(np.int32, num_rows), Known()
+    self._rows = GrowableArray(np.int32, num_rows)
+    self._known: dict[str, int] = {}
 
   @property
   def codes(self) -> np.ndarray:
@@ -147,20 +129,25 @@ class Codes:
   @property
   def distinct(self) -> list[str]:
     """The distinct texts, in order of first appearance."""
-    return self._known.texts
+    return list(self._known)
 
   def find(self, text: str) -> Optional[int]:
     """Returns the first row that holds `text`, or None."""
     if text not in self._known:
       return None
-    return int(np.argmax(self.codes == self._known.code(text)))
+    return int(np.argmax(self.codes == self._known[text]))
 
   def add(self, encoded: cells.Texts) -> None:
     """Adds cells."""
-    codes = [self._known.code(text) for text in encoded.distinct]
+    codes = [code_in(self._known, text) for text in encoded.distinct]
     self._rows.extend(len(encoded.codes))[:] = np.array(codes, np.int32)[
         encoded.codes
     ]
+
+
+def code_in(known: dict[str, int], text: str) -> int:
+  """Returns the position of a text among `known`; adds it if it is new."""
+  return known.setdefault(text, len(known))
 
 
 class GrowableArray:

@@ -70,12 +70,8 @@ class _Rows:
   ):
     """Initializes without rows.
 
-    Args:
-      file: The file.
-      names: The meaning of each of its columns.
-      columns: The columns of features.
-      reading: How to read them.
-      texts: Those that hold texts.
+    `names` are the meanings of the file's columns, `columns` those of features,
+    and `texts` the features that hold texts.
     """
     self._file, self._columns, self._reading = file, columns, reading
     self._at = {
@@ -96,8 +92,9 @@ class _Rows:
         for name in tables.OPTIONAL if name in self._at
     }
     self._codes['client'] = column_builders.Codes(file.num_rows)
-    self._categories = {
-        name: column_builders.Known() for name in columns if name in texts
+    # The texts of each column, with their positions.
+    self._categories: dict[str, dict[str, int]] = {
+        name: {} for name in columns if name in texts
     }
 
   def add(self, batch: Sequence[pa.Array]) -> set[str]:
@@ -217,7 +214,7 @@ class _Rows:
         columns=tuple(
             features.Column(
                 name,
-                tuple(self._categories[name].texts)
+                tuple(self._categories[name])
                 if name in self._categories else None,
                 self._offsets.get(name, 0.0), of_date=name not in self._at,
             )
@@ -309,10 +306,10 @@ class _Rows:
     self._check_missing(name, column, is_missing, start)
     known = self._categories[name]
     codes = [
-        np.nan if is_none else known.code(text)
+        np.nan if is_none else column_builders.code_in(known, text)
         for text, is_none in zip(encoded.distinct, missing)
     ]
-    if len(known.texts) > MAX_CATEGORIES:
+    if len(known) > MAX_CATEGORIES:
       raise errors.DataError(
           f'{self._file.path}: {name} must have at most {MAX_CATEGORIES}'
           ' distinct texts, found more. Tip: drop names, dates and notes.'

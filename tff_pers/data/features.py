@@ -140,12 +140,9 @@ class Features:
   def apply(self, x: np.ndarray, columns: Sequence[Column]) -> np.ndarray:
     """Returns the model's inputs, float32[n, len(outputs)].
 
-    Images and other arrays [n, ...] keep their shape.
-
-    Args:
-      x: The values of a table, float[n, columns].
-      columns: Its columns in any order: they are identified by name, and others
-        are ignored.
+    Images and other arrays [n, ...] keep their shape. The values of the table
+    are float[n, columns]; columns are identified by name, whatever their order,
+    and others are ignored.
 
     Raises:
       errors.DataError: If the table lacks a column, or has texts instead of
@@ -194,18 +191,14 @@ class Features:
         '    ' + json.dumps(dataclasses.asdict(feature), ensure_ascii=False)
         for feature in self.features
     )
-    classes = json.dumps(self.classes, ensure_ascii=False)
-    return (
-        '{\n'
-        f'  "standardize": {json.dumps(self.standardize)},\n'
-        f'  "classes": {classes},\n'
-        f'  "y_mean": {json.dumps(self.y_mean)},\n'
-        f'  "y_scale": {json.dumps(self.y_scale)},\n'
-        f'  "x_scale": {json.dumps(self.x_scale)},\n'
-        f'  "reading": {json.dumps(dict(self.reading), ensure_ascii=False)},\n'
-        f'  "features": [\n{lines}\n  ]\n'
-        '}\n'
+    names = (
+        'standardize', 'classes', 'y_mean', 'y_scale', 'x_scale', 'reading'
     )
+    others = ''.join(
+        f'  "{name}": {json.dumps(getattr(self, name), ensure_ascii=False)},\n'
+        for name in names
+    )
+    return f'{{\n{others}  "features": [\n{lines}\n  ]\n}}\n'
 
   @classmethod
   def from_json(cls, text: str) -> 'Features':
@@ -231,19 +224,17 @@ def fit(
   These are float[n_c, ...] for each client c that trains, and their targets y,
   float[n_c], if y are no labels.
   """
-  moments = _Moments(parts)
+  missing, mean, scale = _moments(parts)
   fitted = []
   for number, column in enumerate(recipe.columns):
-    indicator = bool(moments.missing[number])
+    indicator = bool(missing[number])
     if column.categories is None:
       fitted.append(Feature(
-          column.name, float(moments.mean[number]) + column.offset,
-          float(moments.scale[number]), indicator,
+          column.name, float(mean[number]) + column.offset,
+          float(scale[number]), indicator,
       ))
       continue
-    used = set()
-    for part in parts:
-      used.update(np.unique(part[:, number]).tolist())
+    used = set().union(*(np.unique(part[:, number]) for part in parts))
     texts = [
         text for code, text in enumerate(column.categories) if code in used
     ]
@@ -252,44 +243,40 @@ def fit(
     )
   y_mean, y_scale = None, 1.0
   if targets is not None:
-    of_y = _Moments([y[:, None] for y in targets])
-    y_mean, y_scale = float(of_y.mean[0]), float(of_y.scale[0]) or 1.0
+    _, [mean], [scale] = _moments([y[:, None] for y in targets])
+    y_mean, y_scale = float(mean), float(scale) or 1.0
   return Features(
       tuple(fitted), recipe.standardize, recipe.classes, recipe.reading,
       y_mean, y_scale,
   )
 
 
-class _Moments:
-  """The statistics of columns [F] that `fit` needs, in float64.
+def _moments(parts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns the statistics of columns [F] that `fit` needs, in float64.
 
-  Attributes:
-    missing: int[F], number of missing values.
-    mean: Mean of the others; 0 if there are none.
-    scale: Standard deviation; exactly 0 if all values are equal, which
-      rounding would hide.
+  These are the number of missing values, the mean of the others, 0 if there are
+  none, and the standard deviation, exactly 0 if all values are equal, which
+  rounding would hide.
   """
-
-  def __init__(self, parts):
-    width = int(np.prod(parts[0].shape[1:]))
-    total, count = np.zeros(width), np.zeros(width, np.int64)
-    self.missing = np.zeros(width, np.int64)
-    low, high = np.full(width, np.inf), np.full(width, -np.inf)
-    for x in _blocks(parts):
-      missing = np.isnan(x)
-      self.missing += missing.sum(axis=0)
-      count += (~missing).sum(axis=0)
-      total += np.where(missing, 0, x).sum(axis=0)
-      low = np.fmin(low, np.fmin.reduce(x, axis=0))
-      high = np.fmax(high, np.fmax.reduce(x, axis=0))
-    count = np.maximum(count, 1)
-    self.mean = total / count
-    # In a second pass, because E[x^2] - E[x]^2 cancels if the mean is large.
-    squares = np.zeros(width)
-    for x in _blocks(parts):
-      deviations = np.where(np.isnan(x), 0, x - self.mean)
-      squares += np.square(deviations).sum(axis=0)
-    self.scale = np.where(low < high, np.sqrt(squares / count), 0)
+  width = int(np.prod(parts[0].shape[1:]))
+  total, count = np.zeros(width), np.zeros(width, np.int64)
+  num_missing = np.zeros(width, np.int64)
+  low, high = np.full(width, np.inf), np.full(width, -np.inf)
+  for x in _blocks(parts):
+    missing = np.isnan(x)
+    num_missing += missing.sum(axis=0)
+    count += (~missing).sum(axis=0)
+    total += np.where(missing, 0, x).sum(axis=0)
+    low = np.fmin(low, np.fmin.reduce(x, axis=0))
+    high = np.fmax(high, np.fmax.reduce(x, axis=0))
+  count = np.maximum(count, 1)
+  mean = total / count
+  # In a second pass, because E[x^2] - E[x]^2 cancels if the mean is large.
+  squares = np.zeros(width)
+  for x in _blocks(parts):
+    deviations = np.where(np.isnan(x), 0, x - mean)
+    squares += np.square(deviations).sum(axis=0)
+  return num_missing, mean, np.where(low < high, np.sqrt(squares / count), 0)
 
 
 def _blocks(parts):

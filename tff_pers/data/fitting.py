@@ -55,7 +55,10 @@ def fit(
         for data in clients
     ]
   train = made(task.train)
-  model = _of_width(task, train[0]['examples']['x'])
+  model, shape = task.model, train[0]['examples']['x'].shape
+  if list(shape[1:]) != model.x_spec.shape[1:].as_list():
+    spec = tf.TensorSpec([None, *shape[1:]], tf.float32)
+    model = zoo.build(model.name, spec, task.num_classes)
   if fitted.y_mean is not None:
     fitted = dataclasses.replace(fitted, x_scale=_x_scale(
         [examples['x'] for examples in in_training(train)]
@@ -70,14 +73,6 @@ def fit(
       features=fitted,
       about=f'{task.about} {_sentence(fitted, recipe)}'.strip(),
   )
-
-
-def _of_width(task: task_lib.Task, x: np.ndarray):
-  """Returns the task's model for examples with the shape of x."""
-  if list(x.shape[1:]) == task.model.x_spec.shape[1:].as_list():
-    return task.model
-  spec = tf.TensorSpec([None, *x.shape[1:]], tf.float32)
-  return zoo.build(task.model.name, spec, task.num_classes)
 
 
 def _x_scale(parts: Sequence[np.ndarray]) -> float:

@@ -18,14 +18,9 @@ def number(
       N / m * max(100, 5 N, 20 / passes), at most 1000
 
   where m of the N clients take part in a round and pass over their training
-  data this many times. It is a round figure from runs on tables and writers,
-  not an optimum; `--rounds=auto` uses validation data.
-
-  Args:
-    num_clients: N.
-    cohort_size: m.
-    passes_per_round: Examples that a client visits in a round, including
-      repeats, divided by those it has; 0: unknown, and ignored.
+  data this many times, repeats included; 0 passes are unknown, and ignored. It
+  is a round figure from runs on tables and writers, not an optimum;
+  `--rounds=auto` uses validation data.
   """
   rounds: float = max(_LEAST, _PER_CLIENT * num_clients)
   if passes_per_round:

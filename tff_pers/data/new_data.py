@@ -32,15 +32,11 @@ def read(
 ) -> tables.Table:
   """Returns a table whose x is the model's input, float32[n, *x_shape].
 
-  Texts that the training data lacked become zeros; `remarks` names them.
-
-  Args:
-    path: A .csv, .parquet, .tfrecord or .npz file, or a folder of such files,
-      or of images.
-    fitted: The conversion of the training data; None: x is unchanged.
-    x_shape: Shape of an example.
-    needs: The required columns or arrays among `client` and `y`. Without
-      `client`, all rows belong to one client named ''.
+  The path is that of a .csv, .parquet, .tfrecord or .npz file, or of a folder
+  of such files, or of images. Texts that the training data lacked become zeros;
+  `remarks` names them. If nothing was `fitted`, x is unchanged. `needs` are the
+  required columns or arrays among `client` and `y`; without `client`, all rows
+  belong to one client named ''.
 
   Raises:
     errors.DataError: If the file cannot be read, or is not such a table.

@@ -19,25 +19,25 @@ Load = Callable[[int], tuple[np.ndarray, np.ndarray]]
 
 
 class OnDemand(abc.Sequence):
-  """Dense data of N clients, read again whenever an entry is taken."""
+  """Dense data of N clients, read again whenever an entry is taken.
+
+  Attributes:
+    indices: Index of each client, int64[N].
+  """
 
   def __init__(
       self,
       load: Load,
       sizes: npt.ArrayLike,
       positions: Optional[npt.ArrayLike] = None,
-      *,
-      first: int = 0,
       indices: Optional[npt.ArrayLike] = None,
   ):
     """Initializes without reading anything.
 
-    Args:
-      load: Reads one client; several threads may call it at the same time.
-      sizes: Number of examples at each position, int[P].
-      positions: The argument of `load` for each client, int[N]; None: 0..P-1.
-      first: Index of the first client; the others follow in order.
-      indices: Index of each client instead, int[N].
+    `load` reads the client at a position; several threads may call it at the
+    same time. `sizes` are the numbers of examples at the P positions,
+    `positions` those of the N clients, None for 0..P-1, and `indices` theirs,
+    None for 0..N-1.
     """
     self._load = load
     self._all_sizes = np.asarray(sizes, np.int64)
@@ -45,8 +45,8 @@ class OnDemand(abc.Sequence):
         np.arange(len(self._all_sizes)) if positions is None
         else np.asarray(positions, np.int64)
     )
-    self._indices = (
-        np.arange(first, first + len(self._positions)) if indices is None
+    self.indices = (
+        np.arange(len(self._positions)) if indices is None
         else np.asarray(indices, np.int64)
     )
 
@@ -54,11 +54,6 @@ class OnDemand(abc.Sequence):
   def sizes(self) -> np.ndarray:
     """Number of examples of each client, int64[N], without reading them."""
     return self._all_sizes[self._positions]
-
-  @property
-  def indices(self) -> np.ndarray:
-    """Index of each client, int64[N]."""
-    return self._indices
 
   def pick(
       self, clients: Sequence[int], first: Optional[int] = 0
@@ -69,8 +64,9 @@ class OnDemand(abc.Sequence):
     """
     chosen = np.asarray(clients, np.int64)
     return OnDemand(
-        self._load, self._all_sizes, self._positions[chosen], first=first or 0,
-        indices=self._indices[chosen] if first is None else None,
+        self._load, self._all_sizes, self._positions[chosen],
+        self.indices[chosen] if first is None
+        else np.arange(first, first + len(chosen)),
     )
 
   def __len__(self) -> int:
@@ -81,7 +77,7 @@ class OnDemand(abc.Sequence):
     if isinstance(place, slice):
       return [self[p] for p in range(*place.indices(len(self)))]
     place = range(len(self))[int(place)]  # Raises an IndexError beyond them.
-    position, index = int(self._positions[place]), int(self._indices[place])
+    position, index = int(self._positions[place]), int(self.indices[place])
     x, y = self._load(position)
     if len(x) != self._all_sizes[position]:
       raise errors.DataError(

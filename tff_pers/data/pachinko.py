@@ -6,7 +6,7 @@ that made the clients of TFF's CIFAR-100.
 """
 
 import dataclasses
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -40,10 +40,7 @@ class PachinkoOptions(hp.Options):
 @partitioners.register(
     'pachinko', PachinkoOptions(), 'classes by the hierarchy of CIFAR-100'
 )
-def pachinko(
-    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
-    options: Any, clients: Optional[np.ndarray],
-) -> Any:
+def pachinko(given: partitioners.Given) -> Any:
   """Equal clients; each draws coarse classes from a Dirichlet, then classes.
 
   A client has weights theta ~ Dir(alpha) over the coarse classes and theta_c ~
@@ -54,7 +51,7 @@ def pachinko(
   Raises:
     DataError: If the data do not have the 100 classes of CIFAR-100.
   """
-  del clients  # Unused.
+  labels, num_clients, rng, options, _ = given
   counts = partitioners.class_counts(labels, 'pachinko')
   if len(counts) != len(COARSE):
     raise errors.DataError(

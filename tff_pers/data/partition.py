@@ -88,12 +88,10 @@ def build(
 ) -> Partition:
   """Returns the partition that `text` specifies.
 
-  Args:
-    text: Name and options, e.g. `shards[classes=2,order=random]`.
-    labels: int[n] classes 0..C-1, or float[n] for regression.
-    num_clients: Number of clients N; 0 (with `by_client` only): all clients.
-    seed: The same seed gives the same partition.
-    clients: The natural client of each example for `by_client`, or None.
+  The text is a name and options, e.g. `shards[classes=2,order=random]`, and the
+  same seed gives the same partition. Labels are int[n] classes 0..C-1, or
+  float[n] for regression. With `by_client`, `clients` are the natural clients
+  of the examples, and `num_clients` 0 takes all.
 
   Raises:
     ValueError: If `text` is not a known partition with known options.
@@ -111,9 +109,9 @@ def build(
         f'`num_clients` must be <= the {len(labels)} examples, found'
         f' {num_clients}.'
     )
-  indices, groups, transforms = partitioner.assign(
+  indices, groups, transforms = partitioner.assign(partitioners.Given(
       labels, num_clients, generator(seed, _PARTITION), options, clients
-  )
+  ))
   return Partition(text, indices, np.asarray(groups, np.int32), transforms)
 
 
@@ -149,14 +147,11 @@ def table(
     names: Optional[Sequence[Any]] = None,
     classes: Optional[Sequence[str]] = None,
 ) -> str:
-  """Returns clients x classes as text, at most `max_rows` clients.
+  """Returns clients x classes as text, at most `max_rows` clients, >= 2.
 
-  Args:
-    counts: Examples, int[N, num_classes].
-    groups: int[N], shown where known (>= 0).
-    max_rows: Longer tables keep the first and the last clients, >= 2.
-    names: Names of clients; None: their positions.
-    classes: Names of classes; None: their positions.
+  Counts are int[N, num_classes]. Longer tables keep the first and the last
+  clients. Groups, int[N], are shown where known (>= 0). Without names, clients
+  and classes have their positions.
   """
   num_clients, num_classes = counts.shape
   classes = classes or list(map(str, range(num_classes)))
@@ -178,10 +173,7 @@ def table(
   if groups is None:
     rows = [[row[0], *row[2:]] for row in rows]
   widths = [max(map(len, column)) for column in zip(*rows)]
-  return '\n'.join(
-      ' '.join(cell.rjust(width) for cell, width in zip(row, widths))
-      for row in rows
-  )
+  return '\n'.join(' '.join(map(str.rjust, row, widths)) for row in rows)
 
 
 def _shown(num_clients: int, max_rows: int):

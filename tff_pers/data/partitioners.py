@@ -1,21 +1,38 @@
 """Partitioners: functions that decide which client gets which examples.
 
-Each is a function `(labels, num_clients, rng, options, clients) -> (indices,
-groups, transforms)`: labels int[n] (float[n] for regression), indices a list of
-num_clients sorted int64 arrays, groups int32[num_clients] (the true cluster of
-each client, -1 unknown), transforms a list of functions `(x, y) -> (x, y)` per
-client, or None. Except `by_client` on a sample of the clients, every example
-goes to exactly one client. `data/partition.py` uses them.
+Each is a function `Given -> (indices, groups, transforms)`: indices a list of N
+sorted int64 arrays, groups int32[N] (the true cluster of each client, -1
+unknown), transforms a list of functions `(x, y) -> (x, y)` per client, or None.
+Except `by_client` on a sample of the clients, every example goes to exactly one
+client. `data/partition.py` uses them.
 """
 
 import dataclasses
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import registry
 from tff_pers.data import errors
+
+
+class Given(NamedTuple):
+  """What a partitioner takes.
+
+  Attributes:
+    labels: int[n]; float[n] for regression.
+    num_clients: N.
+    rng: Generator of all draws.
+    options: Its options.
+    clients: The natural client of each example, or None.
+  """
+
+  labels: np.ndarray
+  num_clients: int
+  rng: np.random.Generator
+  options: Any
+  clients: Optional[np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,26 +100,19 @@ class DirichletOptions(hp.Options):
 
 
 @register('iid', hp.Options(), 'equal random parts', knows_groups=always)
-def iid(
-    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
-    options: Any, clients: Optional[np.ndarray],
-) -> Any:
+def iid(given: Given) -> Any:
   """A random permutation in equal parts; all clients are one group."""
-  del options, clients  # Unused.
-  return equal_parts(labels, num_clients, rng), np.zeros(num_clients), None
+  return equal_parts(given), np.zeros(given.num_clients), None
 
 
 @register('by_client', hp.Options(), 'the natural clients')
-def by_client(
-    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
-    options: Any, clients: Optional[np.ndarray],
-) -> Any:
+def by_client(given: Given) -> Any:
   """The natural clients in sorted order, or a random `num_clients` of them.
 
   Raises:
     DataError: If the data name no clients, or fewer than `num_clients`.
   """
-  del options  # There are none.
+  labels, num_clients, rng, _, clients = given
   if clients is None:
     raise errors.DataError(
         '`partition` must not be by_client because these data name no clients.'
@@ -131,10 +141,7 @@ def by_client(
     'shards', ShardsOptions(), 'label-sorted slices, k classes per client',
     knows_groups=lambda options: options.order == 'sorted',
 )
-def shards(
-    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
-    options: Any, clients: Optional[np.ndarray],
-) -> Any:
+def shards(given: Given) -> Any:
   """Label-sorted slices, `classes` per client.
 
   Each class is cut into the same number of slices (one more for the largest
@@ -146,7 +153,7 @@ def shards(
     DataError: If there are fewer classes than a client gets, or a class has too
       few examples for its slices.
   """
-  del clients  # Unused.
+  labels, num_clients, rng, options, _ = given
   counts = class_counts(labels, 'shards')
   present = np.flatnonzero(counts)
   num_slices = num_clients * options.classes
@@ -177,23 +184,24 @@ def shards(
   ]
   if options.order == 'random':
     return indices, _unknown(num_clients), None
-  return indices, _groups_of_equal_classes(labels, indices), None
+  # One number per set of classes, by order of first appearance.
+  numbers: dict[tuple[int, ...], int] = {}
+  sets = [tuple(np.unique(labels[rows])) for rows in indices]
+  groups = np.array([numbers.setdefault(s, len(numbers)) for s in sets])
+  return indices, groups, None
 
 
 @register(
     'one_class', hp.Options(), 'one class per client', knows_groups=always
 )
-def one_class(
-    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
-    options: Any, clients: Optional[np.ndarray],
-) -> Any:
+def one_class(given: Given) -> Any:
   """One class per client; the clients of a class are a group.
 
   Raises:
     DataError: If there are fewer clients than classes, or the labels are not
       classes.
   """
-  del options, clients  # Unused.
+  labels, num_clients, rng, *_ = given
   counts = class_counts(labels, 'one_class')
   present = np.flatnonzero(counts)
   if num_clients < len(present):
@@ -216,10 +224,7 @@ _DIRICHLET_DRAWS = 1000
 
 
 @register('dirichlet', DirichletOptions(), 'unequal shares of every class')
-def dirichlet(
-    labels: np.ndarray, num_clients: int, rng: np.random.Generator,
-    options: Any, clients: Optional[np.ndarray],
-) -> Any:
+def dirichlet(given: Given) -> Any:
   """Each class is divided in proportions ~ Dirichlet(alpha) over clients.
 
   This is repeated until every client has at least `min` examples. A client that
@@ -230,7 +235,7 @@ def dirichlet(
     DataError: If `min` examples per client are more than exist, or were not
       reached in 1000 draws.
   """
-  del clients  # Unused.
+  labels, num_clients, rng, options, _ = given
   counts = class_counts(labels, 'dirichlet')
   if options.min * num_clients > len(labels):
     raise errors.DataError(
@@ -253,12 +258,10 @@ def dirichlet(
   )
 
 
-def equal_parts(
-    labels: np.ndarray, num_clients: int, rng: np.random.Generator
-) -> Sequence[np.ndarray]:
+def equal_parts(given: Given) -> Sequence[np.ndarray]:
   """Returns a random permutation of all rows in equal parts, each sorted."""
-  parts = np.array_split(rng.permutation(len(labels)), num_clients)
-  return [np.sort(part) for part in parts]
+  order = given.rng.permutation(len(given.labels))
+  return [np.sort(part) for part in np.array_split(order, given.num_clients)]
 
 
 def _unknown(num_clients: int) -> np.ndarray:
@@ -285,13 +288,6 @@ def _shares(counts: np.ndarray, total: int) -> np.ndarray:
   largest = np.argsort(-counts, kind='stable')[:total % len(counts)]
   shares[largest] += 1
   return shares
-
-
-def _groups_of_equal_classes(labels, indices) -> np.ndarray:
-  """Returns one number per set of classes, by order of first appearance."""
-  numbers: dict[tuple[int, ...], int] = {}
-  sets = [tuple(np.unique(labels[rows])) for rows in indices]
-  return np.array([numbers.setdefault(s, len(numbers)) for s in sets])
 
 
 def _dirichlet_draw(rows_of, num_clients: int, alpha: float, rng):

@@ -12,12 +12,9 @@ from tff_pers import tff
 
 
 def paths(task: str, data_dir: str, names: Sequence[str]) -> list[str]:
-  """Returns the paths of a task's files.
+  """Returns the paths of a task's files, all of which are needed.
 
-  Args:
-    task: Name of the task.
-    data_dir: `--data_dir`: their folder, or one with a folder named `task`.
-    names: Names of the files, all of which are needed.
+  `data_dir` is their folder, or one with a folder named as the task.
 
   Raises:
     errors.DataError: If a file is missing.
@@ -117,10 +114,6 @@ def _read(dataset: tf.data.Dataset, client: str):
 
 def from_tfds(name: str, split: str = 'train') -> tuple[np.ndarray, np.ndarray]:
   """Returns (x, y) of a supervised TensorFlow Datasets data set, as arrays.
-
-  Args:
-    name: Name of the data set, e.g. `mnist`.
-    split: Name of the split, e.g. `train`.
 
   Raises:
     errors.DataError: If tensorflow_datasets is not installed, or the data set

@@ -32,22 +32,14 @@ def split_clients(
 ) -> list[Split]:
   """Returns a random split of every client's rows 0..size-1.
 
-  With `keys`, a client's split depends only on the seed and its rows, else also
-  on its position among the clients. Counts are rounded to the nearest integer;
-  at least one training and one test example are kept, so `train_fraction=1`
-  leaves one test example.
-
-  Args:
-    sizes: Number of examples of each client, >= 2.
-    seed: The same seed gives the same split.
-    train_fraction: Share of the examples to train on, in (0, 1].
-    names: Clients' names for messages; None: their numbers.
-    where: The file, for messages.
-    keys: The keys of each client's rows, see `content_keys`; None: rows are
-      drawn for one client after another.
+  With the keys of each client's rows, see `content_keys`, its split depends
+  only on the seed and its rows, else also on its position among the clients.
+  Counts are rounded to the nearest integer; at least one training and one test
+  example are kept, so `train_fraction=1` leaves one test example. Messages have
+  clients' names, or else their numbers, and the file `where`.
 
   Raises:
-    ValueError: If the fraction is out of range.
+    ValueError: If the fraction is out of range, (0, 1].
     errors.DataError: If a client has fewer than 2 examples; names the client.
   """
   check_fraction(train_fraction)

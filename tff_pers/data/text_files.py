@@ -95,10 +95,6 @@ def read_roles(data_dir: str) -> Corpus:
 def read_posts(data_dir: str, task: str) -> Corpus:
   """Returns the questions of every asker, or the posts of every user.
 
-  Args:
-    data_dir: The folder.
-    task: Name of the task, for messages.
-
   Raises:
     errors.DataError: If there is no file, or it is damaged or in another form;
       names the row and the client.

@@ -6,6 +6,7 @@ already words separated by spaces; `words` is for ordinary texts.
 """
 
 import collections
+import itertools
 import re
 from typing import Iterable, Mapping, Sequence
 
@@ -33,9 +34,7 @@ def most_frequent(
     counted: Iterable[Iterable[str]], size: int
 ) -> list[str]:
   """Returns the `size` most frequent entries, or all; ties alphabetically."""
-  counts: collections.Counter[str] = collections.Counter()
-  for entries in counted:
-    counts.update(entries)
+  counts = collections.Counter(itertools.chain.from_iterable(counted))
   return sorted(counts, key=lambda entry: (-counts[entry], entry))[:size]
 
 

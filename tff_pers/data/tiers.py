@@ -1,9 +1,6 @@
-"""Assigns clients' devices to tiers, which differ in capacity.
+"""Assigns clients' devices to tiers, which differ in capacity (FedHM).
 
-FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
-Factorization
-    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
-    https://arxiv.org/abs/2111.14655
+See `models/factorized.py` for the paper.
 """
 
 from typing import Callable, Optional
@@ -35,13 +32,8 @@ def assign(
   is the same in all runs, so that tiers do not correlate with anything that the
   order of clients means, such as clusters. dynamic: drawn uniformly for each
   client and round. A client beyond the `num_clients` has the tier index mod
-  `num_tiers` if tiers are fixed.
-
-  Args:
-    num_clients: Number N of clients.
-    num_tiers: Number of tiers.
-    assignment: One of `ASSIGNMENTS`.
-    given: int32[N or more], the known tiers of the clients, or None.
+  `num_tiers` if tiers are fixed. `given` are the known tiers of the clients,
+  int32[N or more].
 
   Raises:
     ValueError: If given tiers would be drawn, or `num_tiers` is too small.

@@ -27,16 +27,10 @@ def hold_out(
 ) -> task_lib.Task:
   """Returns `task` with a share of its training rows as validation.
 
-  These are random rows unless the task orders them. Counts are rounded to the
-  nearest integer, and a client keeps at least one row to train on, so a client
-  with few rows may have no validation rows. Test data are the very same
-  objects.
-
-  Args:
-    task: Any task without a validation part.
-    fraction: Share of each client's training rows, in [0, 1); 0 returns `task`
-      itself.
-    seed: The same seed gives the same rows.
+  These are random rows by the seed, unless the task orders them. Counts are
+  rounded to the nearest integer, and a client keeps at least one row to train
+  on, so a client with few rows may have no validation rows. Test data are the
+  very same objects, and a fraction of 0 returns `task` itself.
 
   Raises:
     ValueError: If `fraction` is out of range.
@@ -110,10 +104,8 @@ class _Draws:
   ):
     """Draws for all clients once, without reading their data.
 
-    Args:
-      rng: Generator of all draws.
-      sizes: int64[N], rows of each client.
-      num_held: int64[N], number of rows of each that are held out.
+    `sizes` and `num_held` are the rows of each client and those of them that
+    are held out, int64[N].
     """
     self._sizes, self._num_held = sizes, num_held
     self._kind = type(rng.bit_generator)

@@ -51,7 +51,7 @@ class AdaptedModel:
     key = random.fold_in(key, _ADAPTORS_USE)
     return tuple(
         adaptor.init(
-            random.fold_in(key, position), self.num_adaptors, self._dtype
+            random.fold_in(key, position), self.num_adaptors, self.base.dtype
         )
         for position, adaptor in enumerate(self._adaptors)
     )
@@ -72,7 +72,7 @@ class AdaptedModel:
     It has the structure of `base_weights`; with frozen weights it has all
     weights in order. `mix` is floats [C], usually on the simplex.
     """
-    mix = tf.cast(mix, self._dtype)
+    mix = tf.cast(mix, self.base.dtype)
     return self._add(self.base.all_weights(base_weights), [
         adaptor.mixed_delta(own, mix)
         for adaptor, own in zip(self._adaptors, adaptors)
@@ -150,8 +150,8 @@ class AdaptedModel:
     `directions` are preconditioned gradients at the adaptors, and `rate` is
     eta_lora, a float or a scalar tensor.
     """
-    rate = tf.cast(tf.convert_to_tensor(rate, dtype_hint=self._dtype),
-                   self._dtype)
+    dtype = self.base.dtype
+    rate = tf.cast(tf.convert_to_tensor(rate, dtype_hint=dtype), dtype)
     return tuple(
         adaptor.bounded(own, direction, rate)
         for adaptor, own, direction in zip(self._adaptors, adaptors, directions)
@@ -185,7 +185,7 @@ class AdaptedModel:
           '`center` must be false for a model with frozen weights, because it'
           ' moves them, found true. Tip: let all weights be trainable.'
       )
-    probabilities = tf.cast(probabilities, self._dtype)
+    probabilities = tf.cast(probabilities, self.base.dtype)
     parts = [
         adaptor.centered(own, probabilities)
         for adaptor, own in zip(self._adaptors, weights['adaptors'])
@@ -206,7 +206,7 @@ class AdaptedModel:
       return self.mixed(tf.nn.softmax(weights['router']))
 
     def init(key):
-      router = tf.zeros([self.num_adaptors], self._dtype)
+      router = tf.zeros([self.num_adaptors], self.base.dtype)
       weights = self.mixed(router).init(key)
       return collections.OrderedDict(**weights, router=router)
 
@@ -248,10 +248,6 @@ class AdaptedModel:
         *layers_lib.describe(self.base),
     )
 
-  @functools.cached_property
-  def _dtype(self):
-    return self.base.dtype
-
   @property
   def _adaptors(self):
     return [entry.adaptor for entry in self.plan if entry.adaptor is not None]
@@ -260,7 +256,7 @@ class AdaptedModel:
     """Returns the effective weights; dense kernels as `UpdatedMatrix`."""
     if not self.base.takes_factors:
       return self.effective(weights['base'], weights['adaptors'], mix)
-    mix = tf.cast(mix, self._dtype)
+    mix = tf.cast(mix, self.base.dtype)
     parameters = iter(weights['adaptors'])
 
     def apply(leaf, entry):

@@ -1,7 +1,6 @@
 """Splits the axes of a kernel between the factors of a low-rank adaptor.
 
-Collaborative and Efficient Personalization with Mixtures of Adaptors.
-    Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
+See `adaptors` for the paper.
 """
 
 import math
@@ -55,32 +54,6 @@ class Form(NamedTuple):
     return self.multiplicity * (
         math.prod(self.input_shape) + math.prod(self.output_shape)
     )
-
-
-def matrix(shape: tuple[int, ...]) -> Form:
-  """The form of a kernel [n, m], or a table [vocabulary, dimension]."""
-  return Form(shape, (0,))
-
-
-def product(
-    shape: tuple[int, ...], summed_axes: tuple[int, ...]
-) -> Form:
-  """The form of a kernel of `tf.einsum`: V takes the axes summed over.
-
-  It is the form of the matrix [summed, others], e.g. of a query's kernel
-  [inputs, heads, size] viewed as [inputs, heads * size]. Our choice: the paper
-  has no such layers. These axes are ascending; at least one, and not all.
-  """
-  return Form(shape, summed_axes)
-
-
-def depthwise(shape: tuple[int, ...]) -> Form:
-  """The form of a kernel [height, width, in, multiplier].
-
-  V holds r windows, and U how much of each every channel takes. Our choice: the
-  paper excludes grouped convolutions.
-  """
-  return Form(shape, (_HEIGHT, _WIDTH))
 
 
 def convolution(shape: tuple[int, ...], conv_form: str) -> Form:

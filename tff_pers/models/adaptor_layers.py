@@ -8,7 +8,7 @@ for the paper.
 import collections
 import dataclasses
 import math
-from typing import Any, Mapping, Tuple
+from typing import Any, ClassVar, Mapping, Tuple
 
 import tensorflow as tf
 
@@ -152,16 +152,12 @@ class Additive:
   """
 
   shape: Tuple[int, ...]
+  rank: ClassVar[None] = None  # There are no factors.
 
   @property
   def num_parameters(self) -> int:
     """Number of scalars of one adaptor."""
     return math.prod(self.shape)
-
-  @property
-  def rank(self) -> None:
-    """None, because there are no factors."""
-    return None
 
   def shapes(self, num_adaptors: int) -> dict[str, tuple[int, ...]]:
     """Returns the shape of the only parameter by name."""

@@ -127,16 +127,17 @@ class Rules:
           adaptor_forms.convolution(weight.shape, self.conv_form),
           self.rank_rule, has_matrix_gram=self.conv_form == 'reshaped_linear',
       )
-    if weight.kind == 'depthwise':
-      return self._low_rank(adaptor_forms.depthwise(weight.shape))
-    if weight.kind == 'einsum':
-      if len(weight.summed_axes) in (0, len(weight.shape)):
-        return adaptor_layers.Additive(weight.shape)  # No matrix.
-      return self._low_rank(
-          adaptor_forms.product(weight.shape, weight.summed_axes)
-      )
+    # V takes the inputs of a matrix, or the rows of a table. Ours, because the
+    # paper has no such layers: it takes the windows of a depthwise kernel, and
+    # the axes that an einsum sums over, as of a matrix [summed, others].
+    axes = dict(depthwise=(0, 1), einsum=weight.summed_axes).get(
+        weight.kind, (0,)
+    )
+    if len(axes) in (0, len(weight.shape)):
+      return adaptor_layers.Additive(weight.shape)  # No matrix.
     return self._low_rank(
-        adaptor_forms.matrix(weight.shape), is_table=weight.kind == 'embedding'
+        adaptor_forms.Form(weight.shape, axes),
+        is_table=weight.kind == 'embedding',
     )
 
   def _low_rank(

@@ -114,10 +114,6 @@ def full(
   With one-hot routers and a base that does not move, these are C models. Frozen
   weights have no adaptors here.
 
-  Args:
-    model: The base model.
-    num_adaptors: C >= 0.
-
   Raises:
     ValueError: If `num_adaptors` < 0.
   """

@@ -22,13 +22,9 @@ def flip_and_crop(
 ) -> functional.FunctionalModel:
   """Returns the model with images randomly flipped and shifted in training.
 
-  As in FedHM and FLoRAL: the image is flipped left to right with probability
-  1/2, framed, and cropped to a random window of its own size.
-
-  Args:
-    model: A model of images [batch, height, width, channels].
-    fill: Values of the frame, one per channel: those of black.
-    padding: Width of the frame.
+  As in FedHM and FLoRAL: the image [height, width, channels] is flipped left to
+  right with probability 1/2, framed with `padding` pixels of the color `fill`,
+  black, and cropped to a random window of its own size.
   """
   height, width = model.x_spec.shape[1:3]
 
@@ -52,11 +48,7 @@ def crop(
   Convergence and Accuracy Trade-Offs in Federated Learning and Meta-Learning
   (papers/local_update_methods.md 4.2): a random window of a flipped image in
   training, else the window in the middle; minus its mean, over its deviation.
-
-  Args:
-    build: Builds the model of windows from their spec.
-    x_spec: Spec of the images, [None, height, width, channels].
-    size: Height and width of the windows.
+  `build` makes the model of windows, `size` x `size`, from their spec.
   """
   height, width, channels = x_spec.shape[1:]
   top, left = (height - size) // 2, (width - size) // 2

@@ -28,23 +28,14 @@ def normalize(
 
   In training m and v are those of the batch, and the `Recording` gets the next
   moving statistics; else they are the moving ones. A batch without valid rows
-  moves nothing; a single row has v = 0.
+  moves nothing; a single row has v = 0. x is [batch, ...], with the channels
+  along `axis`; all vectors are [channels], scale and offset 1 and 0 if None. A
+  moving variance below 0, which an attacker may have sent, counts as 0.
 
-  Args:
-    x: [batch, ...].
-    mean: Moving mean of each channel, [channels].
-    variance: Moving variance, [channels]; values below 0, which an attacker may
-      have sent, count as 0.
-    scale: [channels], or None: 1.
-    offset: [channels], or None: 0.
-    training: See above.
-    momentum: See the module.
-    epsilon: See above, > 0.
-    axis: The axis of the channels.
-    unbiased: Whether the moving variance follows the variance with Bessel's
-      correction n / (n - 1), as in TensorFlow's fused kernels.
-    mask: bool [batch, ...], the valid entries; axes up to the channels' may be
-      left out; None: all entries of the recording's rows.
+  With `unbiased` it follows the variance times n / (n - 1), Bessel's factor,
+  as in TensorFlow's fused kernels. The mask, bool [batch, ...], marks valid
+  entries; axes up to the channels' may be left out; None: all entries of the
+  recording's rows.
   """
   mean, variance = map(tf.convert_to_tensor, (mean, variance))
   values = tf.cast(x, mean.dtype)

@@ -101,13 +101,10 @@ def by_example(
   `function` gives examples their own values only without it. If both are single
   numbers, both get an axis, because Keras' functions take the mean over it. For
   `Masked` labels the mean is over unmasked steps. The attribute `rank` of the
-  returned function is the rank of the values of `function`.
+  returned function is the rank of the values of `function`, [batch, ...].
 
-  Args:
-    what: 'loss', or another name for messages.
-    function: `(y, predictions) -> [batch, ...]`.
-    examples: The examples on which it is tried.
-    check: Whether values must not depend on the other rows of the batch.
+  `function` is tried on the examples; with `check`, values must not depend on
+  the other rows of the batch. Messages call it `what`, `loss` for a loss.
 
   Raises:
     ValueError: If it fails, returns a scalar, or its values depend on them.

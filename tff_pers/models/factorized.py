@@ -29,15 +29,12 @@ def rank_of(
 ) -> int:
   """Returns the rank of a kernel: max(1, round(ratio * base)), if it fits.
 
-  The paper defines a share of the rank of the unrolled kernel, but only the
-  number of output channels as base gives the sizes that it publishes.
-
-  Args:
-    shape: [n, m] or [kh, kw, in, out].
-    ratio: In (0, 1].
-    rank_base: `out_channels`; `min_channels`, the smaller of inputs and
-      outputs; `unrolled`, the smaller side of the unrolled kernel. Halves are
-      rounded to even; the rank is never above that side.
+  The kernel has shape [n, m] or [kh, kw, in, out]. The base is `out_channels`;
+  `min_channels`, the smaller of inputs and outputs; or `unrolled`, the smaller
+  side of the unrolled kernel. Halves are rounded to even; the rank is never
+  above that side. The paper defines a share of the rank of the unrolled kernel,
+  but only the number of output channels as base gives the sizes that it
+  publishes.
 
   Raises:
     ValueError: If `rank_base` is not one of these.
@@ -161,7 +158,7 @@ class Factorization:
 
   def recovered(self, weights: Any) -> Any:
     """Returns weights of the base model, with factors multiplied out."""
-    return tf.nest.pack_sequence_as(self._spec, [
+    return tf.nest.pack_sequence_as(self.base.spec, [
         factorization.recover(leaf)
         if isinstance(leaf, low_rank.Factors) else leaf
         for leaf in self.leaves(weights)
@@ -186,7 +183,7 @@ class Factorization:
     base = self.base
     if base.takes_factors:
       def inner(weights):
-        return tf.nest.pack_sequence_as(self._spec, self.leaves(weights))
+        return tf.nest.pack_sequence_as(self.base.spec, self.leaves(weights))
     else:
       inner = self.recovered
     return dataclasses.replace(
@@ -220,10 +217,6 @@ class Factorization:
         f'{self.base.name}: {self.num_parameters} of {whole} parameters'
         f' ({self.num_parameters / whole:.2%}) at rank ratio {self.ratio:g}.'
     )
-
-  @functools.cached_property
-  def _spec(self):
-    return self.base.spec
 
   @functools.cached_property
   def _layers(self) -> tuple[functional.LayerWeight, ...]:

@@ -107,15 +107,15 @@ def from_keras(
       keras_outputs.names(keras_model, y_spec), loss, loss_weights, metrics,
       tf.nest.flatten(y_spec), outputs, per_example, mask is not None,
   )
-  targets = None
-  if mask is not None:
-    targets = lambda x, y: example_values.Masked(y, mask(x))
-  regularized = bool(network.regularizers)
   return functional.FunctionalModel(
       init=network.init, predict=network.predict, x_spec=x_spec, y_spec=y_spec,
-      targets=targets, name=keras_model.name, layers=network.layers,
-      frozen=network.frozen,
-      penalty=network.penalty if regularized else functional.no_penalty,
+      targets=None if mask is None else (
+          lambda x, y: example_values.Masked(y, mask(x))
+      ),
+      name=keras_model.name, layers=network.layers, frozen=network.frozen,
+      penalty=(
+          network.penalty if network.regularizers else functional.no_penalty
+      ),
       **measures,
   )
 

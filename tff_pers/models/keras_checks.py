@@ -102,10 +102,7 @@ def check_trace(
 ) -> list[tf.Tensor]:
   """Raises if a model is not a pure function; returns outputs in a graph.
 
-  Args:
-    model: The Keras model.
-    network: Its `keras_network.Network`, which records what layers capture.
-    x_spec: Spec of x, or a dict or tuple of specs.
+  The network, a `keras_network.Network`, then knows what layers capture.
 
   Raises:
     ValueError: If it takes texts, draws or stores anything itself, or its

@@ -43,14 +43,10 @@ def describe(
 
   Kernels that are neither matrices nor plain convolutions (transposed, grouped
   or of other dimensions) have the class of their layer as kind, like all that
-  is unknown.
-
-  Args:
-    layers: The model and all its layers and cells, including nested ones.
-    variables: All variables in order, including those that are not trainable.
-    dtype: Dtype of the trainable ones; a variable of another dtype has its name
-      as its kind.
-    statistics: References of the moving statistics that are trained.
+  is unknown. A variable of another dtype than that of the trainable ones has
+  its name as its kind. `layers` are the model and all its layers and cells,
+  including nested ones, and `statistics` references of moving statistics that
+  are trained.
   """
   owner_of = owners(layers)
   names: dict[int, str] = {}

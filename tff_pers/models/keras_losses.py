@@ -81,13 +81,10 @@ def example_metrics(
 ) -> tuple[dict[str, Any], dict[str, functional.State]]:
   """Returns `(y, predictions) -> [batch]` by name, and metrics with a state.
 
-  Args:
-    metrics: As in Keras' `compile` for one output, or by name. Each is a name,
-      a function `(y, predictions) -> [batch, ...]`, or an object or class of
-      Keras.
-    examples: The examples on which they are tried.
-    probabilities: Whether predictions are probabilities, not logits, for
-      'accuracy' and 'crossentropy' of a single output.
+  The metrics are as in Keras' `compile` for one output, or by name. Each is a
+  name, a function `(y, predictions) -> [batch, ...]`, or an object or class of
+  Keras, and tried on the examples. Predictions are probabilities or logits, for
+  'accuracy' and 'crossentropy' of a single output.
 
   Raises:
     ValueError: See `example_values.by_example` and `keras_metrics.state_of`;

@@ -22,12 +22,9 @@ _TOLERANCE = dict(rtol=1e-4, atol=1e-5)
 def state_of(
     name: str, metric: tf.keras.metrics.Metric, examples: example_values.Trial
 ) -> functional.State:
-  """Returns a metric as a function of sums.
+  """Returns a metric as a function of sums, tried on the examples.
 
-  Args:
-    name: Name of the metric in messages.
-    metric: Its variables are set to zero once, and never changed later.
-    examples: The examples on which it is tried.
+  Its variables are set to zero once, and never changed later.
 
   Raises:
     ValueError: If it is not a function of sums over examples, or fails.

@@ -38,14 +38,11 @@ class Network:
       self, model: tf.keras.Model, y_spec: Any,
       initializers: Mapping[Any, Any], still: Sequence[tf.Variable] = (),
   ):
-    """Initializes the network.
+    """Initializes the network of a built model.
 
-    Args:
-      model: The Keras model, built.
-      y_spec: Spec of the labels, whose form the outputs get.
-      initializers: How variables are initialized, by reference; all others
-        start from their current values.
-      still: Moving statistics that never move, see `find_still`.
+    `initializers` are those of variables, by reference; all others start from
+    their current values. The moving statistics `still` never move, see
+    `find_still`.
     """
     layers = keras_layers.flatten(model)
     self._model, self._y_spec = model, y_spec
@@ -135,9 +132,6 @@ class Network:
     """Returns `(x) -> the mask of the one output`, bool[batch, ...].
 
     None if there are several outputs, or the mask depends on weights.
-
-    Args:
-      x_spec: Spec of x.
     """
     def trace(weights, x):
       self._predict(weights, x, False, tf.zeros([2], tf.int64))

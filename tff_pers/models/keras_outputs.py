@@ -69,12 +69,8 @@ def of_each(
 ) -> list[Any]:
   """Returns an argument of Keras' `compile` as a list, by output.
 
-  Args:
-    what: The argument's name.
-    given: A dict by the names of outputs, a list or tuple in their order, or
-      one value for all.
-    own: The names of the outputs.
-    default: For outputs that a dict omits; None: none may be omitted.
+  It is given as a dict by the names of outputs, a list or tuple in their order,
+  or one value for all. With a default, a dict may omit outputs.
 
   Raises:
     ValueError: If names or number do not match.

@@ -24,8 +24,7 @@ class Labels(NamedTuple):
   def first_wrong(self, y: np.ndarray) -> Optional[tuple[int, int]]:
     """Returns the first invalid label and its row, or None.
 
-    Args:
-      y: Integers or whole floats, [num_examples, ...].
+    y are integers or whole floats, [num_examples, ...].
     """
     if y.dtype.kind == 'f':
       outside = ~((y >= 0) & (y < self.num_classes) & (y == np.floor(y)))

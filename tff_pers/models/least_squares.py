@@ -1,8 +1,6 @@
 """A model of least squares whose weights are a shared and a personal vector.
 
-Partially Personalized Federated Learning: Breaking the Curse of Data
-Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Example 1, section 5.1).
+See `data/least_squares.py` for the paper.
 """
 
 import functools
@@ -23,13 +21,8 @@ def build(
 
   where row k of x is (C_k, D_k), and r_k is its residual. Methods train the
   mean over examples, the paper uses the sum: so the loss of an example has the
-  factor `num_rows`, and step sizes are those of the paper. The split
-  `output_layer` makes w private, `input_layer` theta.
-
-  Args:
-    theta_dim: Length of theta, >= 1.
-    w_dim: Length of w, >= 1.
-    num_rows: Examples of a client, the same for all clients.
+  factor `num_rows`, the examples of every client, and step sizes are those of
+  the paper. The split `output_layer` makes w private, `input_layer` theta.
   """
 
   def init(seed):

@@ -31,9 +31,8 @@ def squared_error(y: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
 def categorical_accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   """Share of steps whose largest logit is the label: float32[batch].
 
-  Args:
-    y: int[batch, ...]; without an axis of steps, 1.0 or 0.0 for the one label.
-    logits: [batch, ..., num_classes].
+  y is int[batch, ...], without an axis of steps 1.0 or 0.0 for the one label;
+  logits are [batch, ..., num_classes].
   """
   guess = tf.argmax(logits, axis=-1, output_type=tf.int32)
   if tf.TensorShape(y.shape).rank == logits.shape.rank:
@@ -56,10 +55,8 @@ def default_metrics(
 ) -> dict[str, Callable[[Any, Any], Any]]:
   """Returns the accuracy if each label is one of several classes, else {}.
 
-  Args:
-    y_spec: Spec of the labels; integers are classes, unless there is one for
-      each output.
-    output_spec: Spec of the predictions; a single one is no choice.
+  Integers are classes, unless there is one for each output; a single prediction
+  is no choice.
   """
   y_shape, shape = y_spec.shape, output_spec.shape
   is_choice = y_spec.dtype.is_integer and (shape[-1] or 0) > 1

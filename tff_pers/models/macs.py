@@ -4,11 +4,9 @@ These are the multiply-accumulates (MACs) of convolutions and matrix products in
 one forward pass, as papers count them, without normalizations, activations and
 pooling.
 
-FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
-Factorization (Table 1: a k x k convolution from m to n channels costs
-m n k^2 H W on outputs of H x W, its factors of rank r cost r k H W (m + n))
-    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
-    https://arxiv.org/abs/2111.14655
+FedHM (see `factorized`), Table 1: a k x k convolution from m to n channels
+costs m n k^2 H W on outputs of H x W, its factors of rank r cost
+r k H W (m + n).
 """
 
 import math
@@ -48,8 +46,9 @@ def count(model: functional.FunctionalModel) -> dict[str, int]:
   origins = [{position} for position in range(len(described))]
   origins += [{-1}] * len(tf.nest.flatten(one))
   totals = {weight.layer: 0 for weight in described}
-  for macs, position in _Walk(model.name).visit(
-      traced.graph, dict(zip((x.name for x in traced.inputs), origins))
+  names = [x.name for x in traced.inputs]
+  for macs, position in _visit(
+      model.name, traced.graph, dict(zip(names, origins))
   ):
     name = '' if position is None else described[position].layer
     totals[name] = totals.get(name, 0) + macs
@@ -61,58 +60,47 @@ def total(model: functional.FunctionalModel) -> int:
   return sum(count(model).values())
 
 
-class _Walk:
-  """Walks through a graph in the order of its operations."""
+def _visit(model_name: str, graph, origins: dict[str, set[int]]):
+  """Yields (MACs, position of the weight or None) of each product of a graph.
 
-  def __init__(self, model_name: str):
-    self._model_name = model_name
-
-  def visit(self, graph, origins: dict[str, set[int]]):
-    """Yields (MACs, position of the weight or None) of each product.
-
-    The origins of the graph's inputs are given by name; those of all other
-    tensors are added.
-    """
-    for operation in graph.get_operations():
-      own = [origins.get(tensor.name, set()) for tensor in operation.inputs]
-      if operation.type in _LOOPS:
-        raise ValueError(
-            'MACs can be counted only for models without loops, found'
-            f' {operation.type} in {self._model_name}. Tip: count one step of a'
-            ' recurrent layer as a separate model.'
-        )
-      if operation.type in _CALLS:
-        yield from self._visit_call(graph, operation, origins, own)
-        continue
-      if operation.type in _PRODUCTS:
-        yield from self._product(operation, own)
-      for tensor in operation.outputs:
-        origins.setdefault(tensor.name, set().union(*own))
-
-  def _visit_call(self, graph, operation, origins, own):
-    """Visits the body of a called function."""
-    name = operation.get_attr('f').name
-    body = graph._get_function(name).graph  # pylint: disable=protected-access
-    inner = dict(zip((x.name for x in body.inputs), own))
-    yield from self.visit(body, inner)
-    for tensor, result in zip(operation.outputs, body.outputs):
-      origins[tensor.name] = inner.get(result.name, set())
-
-  def _product(self, operation, own):
-    """Yields the cost of one product that depends on x."""
-    if not any(-1 in origin for origin in own):
-      return  # A product of only weights.
-    shapes = [*operation.inputs, *operation.outputs]
-    if not all(tensor.shape.is_fully_defined() for tensor in shapes):
+  The origins of the graph's inputs are given by name; those of all other
+  tensors are added.
+  """
+  for operation in graph.get_operations():
+    own = [origins.get(tensor.name, set()) for tensor in operation.inputs]
+    if operation.type in _LOOPS:
       raise ValueError(
-          'MACs can be counted only for models with known shapes, found'
-          f' {[str(tensor.shape) for tensor in shapes]} in'
-          f' {operation.type} of {self._model_name}.'
+          'MACs can be counted only for models without loops, found'
+          f' {operation.type} in {model_name}. Tip: count one step of a'
+          ' recurrent layer as a separate model.'
       )
-    weights = [origin for origin in own if origin and -1 not in origin]
-    yield _PRODUCTS[operation.type](operation), (
-        min(weights[0]) if weights else None
+    if operation.type in _CALLS:
+      name = operation.get_attr('f').name
+      body = graph._get_function(name).graph  # pylint: disable=protected-access
+      inner = dict(zip((x.name for x in body.inputs), own))
+      yield from _visit(model_name, body, inner)
+      for tensor, result in zip(operation.outputs, body.outputs):
+        origins[tensor.name] = inner.get(result.name, set())
+      continue
+    # The cost of a product of only weights does not count.
+    if operation.type in _PRODUCTS and any(-1 in origin for origin in own):
+      yield _product(model_name, operation, own)
+    for tensor in operation.outputs:
+      origins.setdefault(tensor.name, set().union(*own))
+
+
+def _product(model_name: str, operation, own):
+  """Returns what `_visit` yields of one product."""
+  shapes = [*operation.inputs, *operation.outputs]
+  if not all(tensor.shape.is_fully_defined() for tensor in shapes):
+    raise ValueError(
+        'MACs can be counted only for models with known shapes, found'
+        f' {[str(tensor.shape) for tensor in shapes]} in'
+        f' {operation.type} of {model_name}.'
     )
+  weights = [origin for origin in own if origin and -1 not in origin]
+  cost = _PRODUCTS[operation.type](operation)
+  return cost, min(weights[0]) if weights else None
 
 
 def _matmul(operation) -> int:

@@ -1,9 +1,7 @@
 """Clients that have only some of the classes: their loss and their rows.
 
-FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
-Factorization (masked cross-entropy, after HeteroFL, Diao, Ding, Tarokh 2021)
-    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
-    https://arxiv.org/abs/2111.14655
+The masked cross-entropy of FedHM, after HeteroFL: see `factorized` and
+`submodels` for the papers.
 """
 
 import dataclasses

@@ -46,12 +46,8 @@ class Neighbours:
   ) -> Mapping[str, tf.Tensor]:
     """Returns the store `<features [M, d], labels [M, ...], scale, size>`.
 
-    All members are floats.
-
-    Args:
-      features: phi_j, floats [n, d], n <= M; rows from `size` on are zeros.
-      y: y_j, [n] or [n, targets]; rows from `size` on are ignored.
-      size: int32, number of examples.
+    All members are floats. Of phi_j, [n, d], and y_j, [n] or [n, targets], n <=
+    M, only the first `size` rows, int32, count; the other features are zeros.
     """
     dtype, counts = features.dtype, tf.range(tf.shape(y)[0]) < size
     apart = tf.sqrt(distances.gram_distances(
@@ -83,10 +79,8 @@ class Neighbours:
   ) -> tf.Tensor:
     """Returns the neighbours' prediction, in the form of the model's.
 
-    Args:
-      store: See `store`; with an empty one the result is meaningless.
-      features: phi(x), [n, d].
-      num_outputs: Outputs of the model: its classes (two for one) or targets.
+    With an empty store it is meaningless. The features are phi(x), [n, d], and
+    `num_outputs` those of the model: its classes (two for one) or targets.
     """
     # The features' common mean is subtracted, to avoid cancellation in float32.
     mean = tf.math.divide_no_nan(

@@ -82,7 +82,7 @@ class Partition:
     """Returns the whole weights: the inverse of `split`."""
     sides = iter(global_weights), iter(private_weights)
     return tf.nest.pack_sequence_as(
-        self._spec, [next(sides[private]) for private in self.is_private]
+        self.model.spec, [next(sides[private]) for private in self.is_private]
     )
 
   def initial_weights(self, seed: tf.Tensor) -> tuple[Any, Any]:
@@ -108,13 +108,13 @@ class Partition:
     """Returns the number of scalars of the global and the private part."""
     return tuple(
         sum(spec.shape.num_elements() for spec in part)
-        for part in self.split(self._spec)
+        for part in self.split(self.model.spec)
     )
 
   def summary(self) -> str:
     """Returns a table of all weights and their sides, with the totals."""
     rows = [('weight', 'kind', 'shape', 'parameters', 'side')]
-    specs = tf.nest.flatten(self._spec)
+    specs = tf.nest.flatten(self.model.spec)
     for weight, spec, private in zip(self.weights, specs, self.is_private):
       rows.append((
           weight.name, weight.kind, ' x '.join(map(str, weight.shape)),
@@ -129,10 +129,6 @@ class Partition:
         f'{layers.table(rows)}\n'
         f'{self.model.name}: {sum(counts)} parameters; {parts}.'
     )
-
-  @functools.cached_property
-  def _spec(self):
-    return self.model.spec
 
   def _part(self, side: int, merge) -> functional.FunctionalModel:
     """Returns the model over one part of its weights."""

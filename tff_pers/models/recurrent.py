@@ -45,11 +45,7 @@ def embed(num_tokens: int, dimension: int) -> zl.MakeLayer:
 
   return lambda shape: zl.Layer(
       (table,), (*shape, dimension), apply,
-      described=(
-          functional.LayerWeight(
-              'embedding/table', 'embedding', 'embedding', table
-          ),
-      ),
+      described=zl.layer_weights('embedding', dict(table='embedding'), [table]),
   )
 
 
@@ -66,14 +62,10 @@ def lstm(name: str, units: int) -> zl.MakeLayer:
   def make(shape):
     length, inputs = shape
     shapes = ((inputs, 4 * units), (units, 4 * units), (4 * units,))
-    parts = (('kernel', 'dense'), ('recurrent_kernel', 'dense'),
-             ('bias', 'bias'))
+    kinds = dict(kernel='dense', recurrent_kernel='dense', bias='bias')
     return zl.Layer(
         shapes, (length, units), apply,
-        described=tuple(
-            functional.LayerWeight(f'{name}/{part}', name, kind, own)
-            for (part, kind), own in zip(parts, shapes)
-        ),
+        described=zl.layer_weights(name, kinds, shapes),
     )
 
   return make

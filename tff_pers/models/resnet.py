@@ -4,10 +4,8 @@ Deep Residual Learning for Image Recognition
     He, Zhang, Ren, Sun. CVPR 2016. https://arxiv.org/abs/1512.03385
 Group Normalization
     Wu, He. ECCV 2018. https://arxiv.org/abs/1803.08494
-FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
-Factorization (Tables 5 and 6: sizes, and which layers keep their full rank)
-    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
-    https://arxiv.org/abs/2111.14655
+FedHM, Tables 5 and 6 (sizes, and which layers keep their full rank)
+    See `factorized`.
 
 The papers use batch normalization, as `resnet18_bn` and `resnet34_bn` do.
 `resnet18` and `resnet34` use group normalization, which needs no statistics in
@@ -128,9 +126,7 @@ def convolution(
     own = functional.Units(name, filters)
     return zl.Layer(
         (kernel,), (-(-height // stride), -(-width // stride), filters), apply,
-        described=(
-            functional.LayerWeight(f'{name}/kernel', name, 'conv', kernel),
-        ),
+        described=zl.layer_weights(name, dict(kernel='conv'), [kernel]),
         units=lambda incoming: (((None, None, incoming, own),), own),
     )
 
@@ -162,11 +158,11 @@ def group_norm(name: str) -> zl.MakeLayer:
       normalized = tf.reshape((grouped - mean) * root, [-1, *shape])
       return normalized * scale + offset
 
+    shapes = ((channels,), (channels,))
     return zl.Layer(
-        ((channels,), (channels,)), shape, apply,
-        described=tuple(
-            functional.LayerWeight(f'{name}/{part}', name, 'norm', (channels,))
-            for part in ('scale', 'offset')
+        shapes, shape, apply,
+        described=zl.layer_weights(
+            name, dict(scale='norm', offset='norm'), shapes
         ),
         units=lambda incoming: (((incoming,), (incoming,)), incoming),
     )

@@ -72,14 +72,15 @@ def build(
   layers = zl.stack(
       own.make_layers(num_tokens, x_spec.shape[1]), tuple(x_spec.shape[1:])
   )
-  metric, weight = tokens.accuracy, tokens.num_real
-  if own.of_words:
-    metric = functools.partial(tokens.proper_accuracy, vocabulary=vocabulary)
-    weight = functools.partial(tokens.num_proper, vocabulary=vocabulary)
+  words = dict(vocabulary=vocabulary if own.of_words else None)
   return functional.FunctionalModel(
       **zl.functions(layers, own.initial_weight, dtype, l2, of_tokens=True),
-      example_loss=tokens.crossentropy, metrics=dict(accuracy=metric),
-      weights_of=dict(loss=tokens.num_real, accuracy=weight),
+      example_loss=tokens.crossentropy,
+      metrics=dict(accuracy=functools.partial(tokens.accuracy, **words)),
+      weights_of=dict(
+          loss=tokens.num_real,
+          accuracy=functools.partial(tokens.num_real, **words),
+      ),
       x_spec=x_spec, y_spec=tf.TensorSpec([None, x_spec.shape[1]], tf.int32),
       name=name, takes_factors=True, labels=labels.Labels(num_tokens),
   )

@@ -44,12 +44,9 @@ Kept = Mapping[str, Any]
 
 
 def num_kept(units: int, width: float, rounding: str = 'round') -> int:
-  """Returns the number of units that a width keeps, at least 1.
+  """Returns the number of units that a width beta > 0 keeps of C, at least 1.
 
-  Args:
-    units: Number C of units of a layer.
-    width: Share beta of them, > 0.
-    rounding: `round` (halves to even), `floor` or `ceil` of beta C.
+  That is beta C, rounded by `round` (halves to even), `floor` or `ceil`.
 
   Raises:
     ValueError: If `rounding` is not one of these.

@@ -54,13 +54,12 @@ def from_tff_functional_model(
     return model.predict_on_batch((weights, constants), x, bool(training))
 
   def example_loss(y, predictions):
-    def one_row(row):
-      label, prediction = row
-      loss = model.loss(prediction[None], label[None])
-      return tf.reduce_mean(loss)
     # TFF's loss is a mean over the batch; for batches of one row, it is the
     # loss of each example.
-    return tf.vectorized_map(one_row, (y, predictions))
+    return tf.vectorized_map(
+        lambda row: tf.reduce_mean(model.loss(row[1][None], row[0][None])),
+        (y, predictions),
+    )
 
   # In a TFF computation, because a model that TFF made from Keras cannot be
   # called elsewhere.

@@ -1,9 +1,6 @@
 """One model for devices of several capacities, each with its own ranks.
 
-FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
-Factorization
-    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
-    https://arxiv.org/abs/2111.14655
+FedHM: see `factorized` for the paper.
 """
 
 import collections
@@ -102,7 +99,7 @@ class TieredModel:
       leaves.append(leaf)
     return collections.OrderedDict(
         factors=tuple(factors),
-        weights=tf.nest.pack_sequence_as(self._spec, leaves),
+        weights=tf.nest.pack_sequence_as(self.base.spec, leaves),
     )
 
   def switch(self, tier: tf.Tensor, of_tier: Callable[[int], Any]) -> Any:
@@ -164,7 +161,7 @@ class TieredModel:
   def _recovered(self, packed):
     """Returns the base weights for packed weights of any tier."""
     factors = self._by_leaf(packed['factors'])
-    return tf.nest.pack_sequence_as(self._spec, [
+    return tf.nest.pack_sequence_as(self.base.spec, [
         factorization.either(leaf, factors[position])
         if position in factors else leaf
         for position, leaf in enumerate(tf.nest.flatten(packed['weights']))
@@ -172,12 +169,8 @@ class TieredModel:
 
   def _no_rows(self, position: int):
     """Returns a kernel without rows, which replaces one that has factors."""
-    spec = tf.nest.flatten(self._spec)[position]
+    spec = tf.nest.flatten(self.base.spec)[position]
     return tf.zeros([0, *spec.shape[1:]], spec.dtype)
-
-  @functools.cached_property
-  def _spec(self):
-    return self.base.spec
 
 
 def _total(ranks: dict[int, int]) -> int:

@@ -12,10 +12,8 @@ def switch(
 ) -> Any:
   """Returns `of_tier(tier)`, in which shapes are known, for a tensor `tier`.
 
-  Args:
-    ratios: Determine the tiers' models; equal ratios share one branch.
-    tier: int32 scalar, a tensor.
-    of_tier: `(tier: int) -> structure`, the same for every tier up to shapes.
+  Equal ratios share one branch. The structure that `of_tier` returns is the
+  same for every tier up to shapes.
   """
   numbers: dict[float, int] = {}
   for number, ratio in enumerate(ratios):
@@ -33,10 +31,8 @@ def switch(
 def some_tier(key: tf.Tensor) -> tf.Tensor:
   """Returns the number 0, an int32 scalar that graphs do not know to be 0.
 
-  The result of `switch` for it has the type of all tiers.
-
-  Args:
-    key: Any int64[2].
+  The result of `switch` for it has the type of all tiers. The key is any
+  int64[2].
   """
   return tf.cast(0 * key[0], tf.int32)
 
@@ -44,10 +40,9 @@ def some_tier(key: tf.Tensor) -> tf.Tensor:
 def parse_ratios(text: str, of_task: Sequence[float]) -> tuple[float, ...]:
   """Returns the ratio of every tier.
 
-  Args:
-    text: all, the ratios of the task; all_smallest, the same number of tiers
-      with the smallest ratio; or numbers with colons between them.
-    of_task: `Task.rank_ratios`.
+  `text` is all: the ratios of the task (`Task.rank_ratios`); all_smallest: the
+  same number of tiers with the smallest ratio; or numbers with colons between
+  them.
 
   Raises:
     ValueError: If `text` is not a list of ratios in (0, 1].

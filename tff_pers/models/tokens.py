@@ -8,6 +8,8 @@ Labels y are int[batch, length], logits [batch, length, number of tokens], and
 `vocabulary` is V. Losses and metrics are [batch].
 """
 
+from typing import Optional
+
 import tensorflow as tf
 
 PAD = 0
@@ -30,14 +32,12 @@ def end(vocabulary: int) -> int:
   return vocabulary + 3
 
 
-def num_real(y: tf.Tensor) -> tf.Tensor:
-  """Returns the number of tokens per example without padding, float32."""
-  return _count(_is_real(y))
+def num_real(y: tf.Tensor, vocabulary: Optional[int] = None) -> tf.Tensor:
+  """Returns the number of tokens per example without padding, float32.
 
-
-def num_proper(y: tf.Tensor, vocabulary: int) -> tf.Tensor:
-  """Returns the number of tokens per example in the vocabulary, float32."""
-  return _count(_is_proper(y, vocabulary))
+  With a vocabulary, special tokens do not count either.
+  """
+  return _count(_is_real(y, vocabulary))
 
 
 def crossentropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -49,36 +49,24 @@ def crossentropy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
   return _mean(losses, _is_real(y))
 
 
-def accuracy(y: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+def accuracy(
+    y: tf.Tensor, logits: tf.Tensor, vocabulary: Optional[int] = None
+) -> tf.Tensor:
   """Returns the share of an example's tokens guessed right, float32.
 
-  Padding is skipped; the end mark counts, as in TFF's Shakespeare.
+  Padding is skipped; the end mark counts, as in TFF's Shakespeare. With a
+  vocabulary only its tokens count, but the guess may be any token.
+  (papers/partial_personalization.md 5.2: top-1 accuracy over proper words,
+  without special tokens.)
   """
-  return _mean(_is_hit(y, logits), _is_real(y))
-
-
-def proper_accuracy(
-    y: tf.Tensor, logits: tf.Tensor, vocabulary: int
-) -> tf.Tensor:
-  """Returns `accuracy` over tokens in the vocabulary, float32.
-
-  The guess may be any token. (papers/partial_personalization.md 5.2: top-1
-  accuracy over proper words, without special tokens.)
-  """
-  return _mean(_is_hit(y, logits), _is_proper(y, vocabulary))
-
-
-def _is_real(y):
-  return tf.not_equal(y, PAD)
-
-
-def _is_proper(y, vocabulary: int):
-  return tf.logical_and(_is_real(y), y <= vocabulary)
-
-
-def _is_hit(y, logits):
   guess = tf.argmax(logits, axis=-1, output_type=tf.int32)
-  return tf.cast(tf.equal(guess, tf.cast(y, tf.int32)), tf.float32)
+  is_hit = tf.cast(tf.equal(guess, tf.cast(y, tf.int32)), tf.float32)
+  return _mean(is_hit, _is_real(y, vocabulary))
+
+
+def _is_real(y, vocabulary: Optional[int] = None):
+  is_real = tf.not_equal(y, PAD)
+  return is_real if vocabulary is None else is_real & (y <= vocabulary)
 
 
 def _count(chosen):

@@ -33,8 +33,7 @@ class WidthHyperparameters(hp.LocalTraining):
   def ratios(self, of_task: Sequence[float]) -> tuple[float, ...]:
     """Returns the names of the tiers: their widths or rank ratios.
 
-    Args:
-      of_task: `Task.rank_ratios`.
+    `of_task` are `Task.rank_ratios`.
 
     Raises:
       ValueError: If `tiers` is not a list of widths in (0, 1].

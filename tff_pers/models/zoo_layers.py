@@ -1,7 +1,9 @@
 """The layers of the zoo: pure functions of their weights, built for a shape."""
 
 import math
-from typing import Any, Callable, NamedTuple, Optional, Sequence
+from typing import (
+    Any, Callable, Iterable, Mapping, NamedTuple, Optional, Sequence,
+)
 
 import tensorflow as tf
 
@@ -77,14 +79,9 @@ def functions(
 ) -> dict[str, Any]:
   """Returns `init`, `predict`, `penalty` and `layers` of a model of layers.
 
-  Its weights are a flat tuple of tensors.
-
-  Args:
-    layers: The layers, one after another.
-    initial_weight: `(weight, seed: int64[2], dtype) -> tensor`.
-    dtype: Dtype of the weights.
-    l2: Adds 0.5 * l2 * ||w||^2 to the loss of every batch.
-    of_tokens: Whether x are tokens; else x is cast to `dtype`.
+  Its weights are a flat tuple of tensors; `initial_weight` is `(weight, seed:
+  int64[2], dtype) -> tensor`. 0.5 * l2 * ||w||^2 is added to the loss of every
+  batch. x is cast to `dtype` unless it is `of_tokens`.
   """
   described = describe(layers)
 
@@ -122,13 +119,21 @@ def describe(layers: Sequence[Layer]) -> tuple[functional.LayerWeight, ...]:
     if layer.described is not None:
       described += layer.described
       continue
-    name = f'{layer.kind}_{number}'
-    kernel, bias = layer.weight_shapes
-    described += [
-        functional.LayerWeight(f'{name}/kernel', name, layer.kind, kernel),
-        functional.LayerWeight(f'{name}/bias', name, 'bias', bias),
-    ]
+    described += layer_weights(
+        f'{layer.kind}_{number}', dict(kernel=layer.kind, bias='bias'),
+        layer.weight_shapes,
+    )
   return tuple(described)
+
+
+def layer_weights(
+    name: str, kinds: Mapping[str, str], shapes: Iterable[tuple[int, ...]]
+) -> tuple[functional.LayerWeight, ...]:
+  """Returns descriptions of the weights of a layer by their names in it."""
+  return tuple(
+      functional.LayerWeight(f'{name}/{part}', name, kind, shape)
+      for (part, kind), shape in zip(kinds.items(), shapes)
+  )
 
 
 def units(
@@ -231,18 +236,14 @@ def batch_normalization(name: str) -> MakeLayer:
     )
 
   def make(shape):
-    vector = shape[-1:]
-    parts = dict(
+    shapes = (shape[-1:],) * 4
+    kinds = dict(
         scale='norm', offset='norm', moving_mean=moving_statistics.KIND,
         moving_variance=moving_statistics.KIND,
     )
     return Layer(
-        (vector,) * len(parts), shape, apply,
-        described=tuple(
-            functional.LayerWeight(f'{name}/{part}', name, kind, vector)
-            for part, kind in parts.items()
-        ),
-        units=lambda incoming: (((incoming,),) * len(parts), incoming),
+        shapes, shape, apply, described=layer_weights(name, kinds, shapes),
+        units=lambda incoming: (((incoming,),) * 4, incoming),
     )
 
   return make

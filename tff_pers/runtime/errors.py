@@ -84,14 +84,7 @@ class ExecutionContext(tff.framework.SyncExecutionContext):
   """TFF's own context, which raises our error where a computation fails."""
 
   def invoke(self, comp: tff.Computation, arg: Any) -> Any:
-    """Runs a computation; TFF calls this.
-
-    Args:
-      comp: The `tff.Computation`.
-      arg: Its argument, or None.
-
-    Returns:
-      Its result.
+    """Returns the result of a computation; TFF calls this.
 
     Raises:
       ComputationError: If one of its operations fails.

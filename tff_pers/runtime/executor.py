@@ -34,12 +34,7 @@ class HoldingExecutor(executor_base.Executor):
   """The executor of a TFF context: collects the argument, then calls."""
 
   def __init__(self, call: Callable[[Any, Any], Any]):
-    """Initializes the executor.
-
-    Args:
-      call: `(computation, argument) -> result`; the argument is None if there
-        is none.
-    """
+    """Initializes it by `(computation, argument or None) -> result`."""
     self._call = call
 
   def close(self) -> None:

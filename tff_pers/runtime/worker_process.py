@@ -125,7 +125,8 @@ class WorkerProcess:
     deadline, crashes = time.monotonic() + seconds, 0
     try:
       while not self.answers(seconds=1.0):
-        if self._has_crashed() and crashes < _MAX_CRASHES:
+        # A signal ends it after a failed check of its gRPC server.
+        if (self.exit_code or 0) < 0 and crashes < _MAX_CRASHES:
           crashes += 1
           self._launch()
         elif self.pid is None:
@@ -141,10 +142,6 @@ class WorkerProcess:
     except BaseException:  # Also Ctrl-C.
       self.stop()
       raise
-
-  def _has_crashed(self) -> bool:
-    """Whether a signal ended it, as after a failed check of its gRPC server."""
-    return self.exit_code is not None and self.exit_code < 0
 
   def answers(self, seconds: float) -> bool:
     """Whether the worker answers within `seconds`."""

@@ -98,13 +98,14 @@ def test_clients_are_matched_by_name(tmp_path):
   """Their positions differ in the two parts."""
   sqlite(tmp_path)
   parts = published.find(_SET, str(tmp_path))
-  found = clients.on_request(
-      parts, ['d', 'b'], lambda own, where: (own['pixels'], own['label'])
+  names = ['d', 'b']
+  train, test = clients.on_request(
+      parts, names, lambda own, where: (own['pixels'], own['label'])
   )
-  assert found.train.sizes.tolist() == [6, 5]
-  assert found.test.sizes.tolist() == [3, 1]
-  for place, name in enumerate(found.names):
-    for part, written in ((found.train, TRAIN), (found.test, TEST)):
+  assert train.sizes.tolist() == [6, 5]
+  assert test.sizes.tolist() == [3, 1]
+  for place, name in enumerate(names):
+    for part, written in ((train, TRAIN), (test, TEST)):
       np.testing.assert_array_equal(
           part[place]['examples']['x'], written[name]['pixels']
       )

@@ -1,7 +1,5 @@
 """CIFAR-100 as TFF publishes it: 500 training and 100 other test clients."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from tff_pers.data import errors
@@ -18,22 +16,12 @@ DATA_SET = published.DataSet(
 )
 
 
-class Images(NamedTuple):
-  """The images of all clients of one part.
+def images(
+    found: records.Records
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns all images of a part: x, y, and their clients.
 
-  Attributes:
-    x: uint8[n, 32, 32, 3].
-    y: int64[n].
-    client: Name of the client of each image, text [n].
-  """
-
-  x: np.ndarray
-  y: np.ndarray
-  client: np.ndarray
-
-
-def images(found: records.Records) -> Images:
-  """Returns all images of a part.
+  These are uint8[n, 32, 32, 3], int64[n], and names, text [n].
 
   Raises:
     errors.DataError: If a pixel is not in 0..255; names the client.
@@ -51,4 +39,5 @@ def images(found: records.Records) -> Images:
         pixels.astype(np.uint8), own['label'],
         np.full([len(pixels)], client),
     ))
-  return Images(*map(np.concatenate, zip(*columns)))
+  x, y, clients = map(np.concatenate, zip(*columns))
+  return x, y, clients

@@ -1,6 +1,6 @@
 """Clients of a published data set, read on demand."""
 
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -15,23 +15,13 @@ from tff_pers.data.formats import records
 Convert = Callable[[Mapping[str, np.ndarray], str], tuple[Any, Any]]
 
 
-class Clients(NamedTuple):
-  """Clients with training and test data, sorted by name."""
-
-  train: on_demand.OnDemand
-  test: on_demand.OnDemand
-  names: Sequence[str]
-
-
 def with_enough(
     parts: published.Parts, minima: Mapping[str, int], tip: str
 ) -> list[str]:
   """Returns the sorted names of the clients with enough records.
 
-  Args:
-    parts: The records; a client without records in a part may be missing there.
-    minima: Minimum number of records by part.
-    tip: How to keep more clients.
+  `minima` are numbers of records by part; a client without records in a part
+  may be missing there. The tip says how to keep more clients.
 
   Raises:
     errors.DataError: If there is no such client.
@@ -73,12 +63,9 @@ def sample(names: Sequence[str], num_clients: int, seed: int) -> list[str]:
 
 def on_request(
     parts: published.Parts, names: Sequence[str], convert: Convert
-) -> Clients:
-  """Returns the clients `names`, whose records become (x, y) when read."""
-  train, test = (
-      _lazy(parts[part], names, convert) for part in published.PARTS
-  )
-  return Clients(train, test, names)
+) -> list[on_demand.OnDemand]:
+  """Returns training and test data of clients; records are read on demand."""
+  return [_lazy(parts[part], names, convert) for part in published.PARTS]
 
 
 def _lazy(

@@ -6,7 +6,7 @@ import hashlib
 import http.client
 import lzma
 import os
-from typing import Iterator
+from typing import Any, Iterator
 import urllib.error
 import urllib.request
 
@@ -30,16 +30,12 @@ def cache_folder() -> str:
 
 
 def fetch(url: str, folder: str) -> str:
-  """Returns the path of the decompressed file; downloads it if necessary.
+  """Returns the path of the decompressed .lzma file; downloads it if necessary.
 
   An interrupted download is kept in a .part file, and the next attempt resumes
   it. The whole file is compared with the server's MD5 sum, and with the sums in
   the compressed file. If several processes need it, one downloads it; the
-  others wait and use its file.
-
-  Args:
-    url: The address of an .lzma file.
-    folder: The folder for the files, created if necessary.
+  others wait and use its file. The folder is created if necessary.
 
   Raises:
     errors.DataError: If it cannot be downloaded or written, or differs from
@@ -103,12 +99,8 @@ def unpack(packed: str, target: str, tip: str = 'download it again.') -> None:
 def _unpack(packed: str, target: str) -> None:
   part = f'{target}.part'
   try:
-    with lzma.open(packed) as source, open(part, 'wb') as out, _bar(
-        f'Unpacking {os.path.basename(packed)}', 0, None
-    ) as bar:
-      for chunk in iter(lambda: source.read(_CHUNK), b''):
-        out.write(chunk)
-        bar.update(len(chunk))
+    with lzma.open(packed) as source, open(part, 'wb') as out:
+      _copy(source, out, f'Unpacking {os.path.basename(packed)}')
     os.replace(part, target)
   finally:
     with contextlib.suppress(FileNotFoundError):
@@ -118,16 +110,14 @@ def _unpack(packed: str, target: str) -> None:
 @contextlib.contextmanager
 def _alone(folder: str) -> Iterator[None]:
   """Waits until no other process downloads or decompresses in the folder."""
-  lock = locks.attempt(folder)
+  lock: Any = locks.attempt(folder)
   if lock is None:
     logging.warning(
         'Another process downloads or decompresses a file in %s: waiting for'
         ' it.',
         folder,
     )
-    with locks.held(folder):
-      yield
-    return
+    lock = locks.held(folder)
   with lock:
     yield
 
@@ -153,12 +143,9 @@ def _download(url: str, path: str) -> None:
       done = 0
     length = answer.headers.get('Content-Length')
     total = done + int(length) if length else None
-    with open(part, 'ab' if done else 'wb') as out, _bar(
-        f'Downloading {os.path.basename(path)}', done, total
-    ) as bar:
-      for chunk in iter(lambda: answer.read(_CHUNK), b''):
-        out.write(chunk)
-        bar.update(len(chunk))
+    with open(part, 'ab' if done else 'wb') as out:
+      text = f'Downloading {os.path.basename(path)}'
+      _copy(answer, out, text, done, total)
     expected = _md5(answer.headers)
   size = os.path.getsize(part)
   if total is not None and size < total:
@@ -192,7 +179,11 @@ def _check_sum(url: str, part: str, expected: str) -> None:
     )
 
 
-def _bar(text: str, done: int, total):
-  return tqdm.tqdm(
+def _copy(source, out, text: str, done: int = 0, total=None) -> None:
+  """Copies the rest of a file, with a bar."""
+  with tqdm.tqdm(
       desc=text, initial=done, total=total, unit='B', unit_scale=True
-  )
+  ) as bar:
+    for chunk in iter(lambda: source.read(_CHUNK), b''):
+      out.write(chunk)
+      bar.update(len(chunk))

@@ -26,7 +26,10 @@ def read(path: str, fields: Mapping[str, records.Field]) -> records.Records:
     with contextlib.ExitStack() as until_read:
       clients = until_read.enter_context(h5py.File(path, 'r'))[_ROOT]
       first = next(iter(fields))
-      sizes = {name: _size(clients[name], first) for name in clients}
+      sizes = {
+          name: len(own[first]) if first in own else 0
+          for name, own in clients.items()
+      }
       until_read.pop_all()  # Without an error the file stays open.
   except (OSError, KeyError, AttributeError, RuntimeError) as error:
     raise errors.DataError(
@@ -47,7 +50,3 @@ def read(path: str, fields: Mapping[str, records.Field]) -> records.Records:
         ) from error
 
   return records.make(path, sizes, read_client, fields)
-
-
-def _size(client: h5py.Group, field: str) -> int:
-  return len(client[field]) if field in client else 0

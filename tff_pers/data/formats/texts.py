@@ -65,15 +65,10 @@ def posts(
 ) -> Optional[text_files.Corpus]:
   """Returns the posts of some users, or None if the folder has no file.
 
-  Of the 342,477 users, only those that take part are read. Words are those of
-  TFF: everything between spaces.
-
-  Args:
-    data_dir: The folder; '': TFF's file is cached or downloaded.
-    task: Name of the task, for messages.
-    minima: Minimum numbers of training and test posts of a user.
-    num_clients: Number of users; 0: `MOST_USERS`, or all if there are fewer.
-    seed: The data seed.
+  Without a folder, TFF's file is cached or downloaded. Of the 342,477 users,
+  only those that take part are read: `num_clients`, or if it is 0 at most
+  `MOST_USERS`, with the minimum numbers of training and test posts. Words are
+  those of TFF: everything between spaces.
 
   Raises:
     errors.DataError: If a file cannot be used, or has too few such users.

@@ -93,9 +93,9 @@ def assemble(
       examples.clients,
   )
   names = None
+  of_clients = lambda column: np.array([column[r[0]] for r in made.indices])
   if brackets.parse(made.name)[0] == 'by_client':
-    assert examples.clients is not None  # The partition needs them.
-    own = np.array([examples.clients[rows[0]] for rows in made.indices])
+    own = of_clients(examples.clients)
     if examples.client_names is not None:
       own = examples.client_names[own]
     names = [str(name) for name in own]
@@ -122,14 +122,6 @@ def assemble(
         [(x - mean, y) for (x, y), mean in zip(part, means)]
         for part in (train, test)
     )
-  counts = None
-  if examples.num_classes:
-    counts = partition_lib.class_counts(
-        [y for _, y in train], examples.num_classes
-    )
-  tiers = None
-  if examples.tier is not None:
-    tiers = np.array([examples.tier[rows[0]] for rows in made.indices])
   if not isinstance(model, functional.FunctionalModel):
     model = build_model(
         request.model or model or declares.named_model(), train,
@@ -147,23 +139,63 @@ def assemble(
       ),
       groups=made.groups,
       num_classes=examples.num_classes,
-      class_counts=counts,
+      class_counts=partition_lib.class_counts(
+          [y for _, y in train], examples.num_classes
+      ) if examples.num_classes else None,
       partition=made.name,
       global_test=None if deal or examples.global_test is None else (
           client_data.dense(-1, *examples.global_test)  # -1: of no client.
       ),
-      tiers=tiers,
+      tiers=None if examples.tier is None else of_clients(examples.tier),
       client_names=names,
       **task_fields,
   )
 
 
+def generated(
+    name: str, request: registry.TaskRequest, declares: registry.Declaration,
+    x: np.ndarray, y: np.ndarray, num_train: int, *,
+    model: Optional[functional.FunctionalModel] = None, l2: float = 0.0,
+    num_classes: int = 0, **task_fields: Any,
+) -> task_lib.Task:
+  """Returns the task of clients that were generated, all with n examples.
+
+  A client trains on the first `num_train` of these. x is [N, n, d], y int[N, n]
+  labels, or targets [N, n] or [N, n, targets]. `l2` is that of the zoo's model,
+  which is built unless there is a `model`.
+
+  Raises:
+    ValueError: If the request has something that the task lacks.
+  """
+  registry.refuse(name, request, 'partition', 'data_dir', 'train_fraction')
+  train, test = (
+      sources.from_arrays(list(zip(x[:, part], y[:, part])))
+      for part in (slice(num_train), slice(num_train, None))
+  )
+  return task_lib.Task(
+      name=name,
+      model=model or zoo.build(
+          declares.named_model(request.model),
+          tf.TensorSpec([None, x.shape[2]]), num_classes, l2=l2,
+          num_targets=y.shape[2] if y.ndim > 2 else 1,
+      ),
+      train=train,
+      test=test,
+      num_classes=num_classes,
+      class_counts=partition_lib.class_counts(
+          list(y[:, :num_train]), num_classes
+      ) if num_classes else None,
+      partition=declares.partition,
+      **task_fields,
+  )
+
+
 def build_model(
-    name: str, train: Sequence[Any], num_classes: int, l2: float = 0.0
+    name: str, train: Sequence[Any], num_classes: int
 ) -> functional.FunctionalModel:
   """Returns the model `name` for the examples of the first client."""
   x_spec = tf.TensorSpec([None, *train[0][0].shape[1:]], tf.float32)
-  return zoo.build(name, x_spec, num_classes, l2=l2)
+  return zoo.build(name, x_spec, num_classes)
 
 
 def _splits(made, examples: Examples, train_fraction: float, seed: int, names):

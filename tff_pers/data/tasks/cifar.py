@@ -12,7 +12,6 @@ from typing import Optional
 import numpy as np
 
 from tff_pers.config import hyperparameters as hp
-from tff_pers.data import brackets
 from tff_pers.data import checks
 from tff_pers.data import cifar
 from tff_pers.data import errors
@@ -102,7 +101,9 @@ def _build(
   examples = _examples(name, request, num_classes)
   num_clients = declares.num_clients
   # Without clients, the partition raises an error.
-  if _is_by_client(request, declares) and examples.clients is not None:
+  if examples.clients is not None and (
+      declares.named_partition(request.partition) == 'by_client'
+  ):
     num_clients = len(np.unique(examples.clients))
   task = assembly.assemble(
       name, request, examples, declares,
@@ -136,11 +137,9 @@ def _examples(
   clients = None
   if parts is not None:
     where = parts[published.TRAIN].where
-    of_train, of_test = (
-        cifar100.images(parts[part]) for part in published.PARTS
-    )
-    train, test = of_train[:2], of_test[:2]
-    clients = of_train.client
+    of_train = cifar100.images(parts[published.TRAIN])
+    train, test = of_train[:2], cifar100.images(parts[published.TEST])[:2]
+    clients = of_train[2]
   elif request.data_dir:
     where = request.data_dir
     train, test = cifar.read(name, request.data_dir)
@@ -164,16 +163,9 @@ def _of_tff(request: registry.TaskRequest) -> Optional[published.Parts]:
         cifar100.DATA_SET,
         (request.data_dir, os.path.join(request.data_dir, 'cifar100')),
     )[1]
-  if _is_by_client(request, CIFAR100):
+  if CIFAR100.named_partition(request.partition) == 'by_client':
     return published.fetch(cifar100.DATA_SET)
   return None
-
-
-def _is_by_client(
-    request: registry.TaskRequest, declares: registry.Declaration
-) -> bool:
-  name, _ = brackets.parse(request.partition or declares.partition)
-  return name == 'by_client'
 
 
 def _checked(x, y, where: str, num_classes: int):

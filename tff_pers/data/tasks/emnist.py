@@ -20,7 +20,6 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers.config import hyperparameters as hp
-from tff_pers.data import brackets
 from tff_pers.data import emnist
 from tff_pers.data import errors
 from tff_pers.data import features
@@ -152,9 +151,9 @@ def _on_request(
 ) -> task_lib.Task:
   """Returns the task of writers whose images are read when they are needed."""
   num_classes = options.num_classes
-  clients = clients_lib.on_request(
-      parts, clients_lib.sample(names, request.num_clients, request.seed),
-      functools.partial(formats.ink, num_classes=num_classes),
+  names = clients_lib.sample(names, request.num_clients, request.seed)
+  train, test = clients_lib.on_request(
+      parts, names, functools.partial(formats.ink, num_classes=num_classes)
   )
   return task_lib.Task(
       name='emnist',
@@ -162,12 +161,10 @@ def _on_request(
           DECLARATION.named_model(request.model),
           tf.TensorSpec([None, 28, 28, 1], tf.float32), num_classes,
       ),
-      train=clients.train,
-      test=clients.test,
+      train=train,
+      test=test,
       num_classes=num_classes,
-      partition='by_client',
-      client_names=clients.names,
-      clients_per_round=DECLARATION.cohort(len(clients.names)),
+      **DECLARATION.natural(names),
       **_ROUNDS,
   )
 
@@ -195,10 +192,8 @@ def _assemble(
 
 def _kept(images: emnist.Writers, kept: np.ndarray) -> emnist.Writers:
   """Returns the images where `kept`, bool[n], is True."""
-  return images._replace(
-      **{name: getattr(images, name)[kept]
-         for name in ('x', 'y', 'writer', 'split')}
-  )
+  where, *columns = images
+  return emnist.Writers(where, *(column[kept] for column in columns))
 
 
 def _of_writers(
@@ -228,7 +223,7 @@ def _ink(images: emnist.Writers) -> np.ndarray:
 
 
 def _keeps_split(request: registry.TaskRequest) -> bool:
-  name, _ = brackets.parse(request.partition or DECLARATION.partition)
+  name = DECLARATION.named_partition(request.partition)
   return name == 'by_client' and not request.train_fraction
 
 

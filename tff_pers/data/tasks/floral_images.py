@@ -6,18 +6,7 @@ section 5 (papers/floral.md 5.2), full and reduced data.
 
 from typing import Any
 
-from tff_pers.data import brackets
-from tff_pers.data import partition as partition_lib
 from tff_pers.data.tasks import registry
-
-
-def has_clusters(request: registry.TaskRequest, partition: str) -> bool:
-  """Returns whether clients form clusters, which divide the test set.
-
-  `partition` is the task's default of `--partition`.
-  """
-  name, _ = brackets.parse(request.partition or partition)
-  return partition_lib.get(name).deals_test
 
 
 def schedule(

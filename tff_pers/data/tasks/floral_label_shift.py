@@ -7,15 +7,13 @@ personalization, at most one of C clusters can be served well.
 import dataclasses
 
 import numpy as np
-import tensorflow as tf
 
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import partition as partition_lib
-from tff_pers.data import sources
 from tff_pers.data import task as task_lib
+from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import floral_regression
 from tff_pers.data.tasks import registry
-from tff_pers.models import zoo
 
 DIMENSION = 20
 CLASSES = 10
@@ -45,29 +43,13 @@ def build(
     request: registry.TaskRequest, options: FloralLabelShiftOptions
 ) -> task_lib.Task:
   """Builds the task: 20 clients, client k is in cluster k mod 4."""
-  registry.refuse(
-      'floral_label_shift', request, 'partition', 'data_dir', 'train_fraction'
-  )
   groups = floral_regression.cluster_of(
       request.num_clients or DECLARATION.num_clients, CLUSTERS
   )
   x, y = generate(groups, options.train + options.test, request.seed)
-  train = [(x[k, :options.train], y[k, :options.train]) for k in range(len(x))]
-  test = [(x[k, options.train:], y[k, options.train:]) for k in range(len(x))]
-  return task_lib.Task(
-      name='floral_label_shift',
-      model=zoo.build(
-          DECLARATION.named_model(request.model),
-          tf.TensorSpec([None, DIMENSION]), CLASSES,
-      ),
-      train=sources.from_arrays(train),
-      test=sources.from_arrays(test),
-      groups=groups,
-      num_classes=CLASSES,
-      class_counts=partition_lib.class_counts([y for _, y in train], CLASSES),
-      partition=DECLARATION.partition,
-      rounds=200,
-      eval_every=20,
+  return assembly.generated(
+      'floral_label_shift', request, DECLARATION, x, y, options.train,
+      num_classes=CLASSES, groups=groups, rounds=200, eval_every=20,
   )
 
 

@@ -8,14 +8,12 @@ what the clusters share, and what distinguishes one, is learned together.
 import dataclasses
 
 import numpy as np
-import tensorflow as tf
 
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import partition as partition_lib
-from tff_pers.data import sources
 from tff_pers.data import task as task_lib
+from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
-from tff_pers.models import zoo
 
 DIMENSION = 10  # d_x, and d_h of floral_mlp.
 TARGETS = 3  # d_y of floral_linear.
@@ -54,10 +52,7 @@ def build_linear(
     request: registry.TaskRequest, options: FloralLinearOptions
 ) -> task_lib.Task:
   """Builds the task; 10 clients, the student is one linear layer from 0."""
-  task = _build(
-      'floral_linear', request, options, LINEAR, linear_targets, clusters=2,
-      num_targets=TARGETS,
-  )
+  task = _build('floral_linear', request, options, LINEAR, linear_targets, 2)
   if request.model not in ('', 'linear_regression'):
     # With hidden layers, many sets of weights compute the same function, so
     # there is no single optimum.
@@ -75,33 +70,16 @@ def build_mlp(
     request: registry.TaskRequest, options: FloralMlpOptions
 ) -> task_lib.Task:
   """Builds the task; 20 clients, the student is a network 10-20-1."""
-  return _build(
-      'floral_mlp', request, options, MLP, mlp_targets, clusters=4,
-      num_targets=1,
-  )
+  return _build('floral_mlp', request, options, MLP, mlp_targets, 4)
 
 
-def _build(
-    name, request, options, declares, targets, *, clusters, num_targets
-):
+def _build(name, request, options, declares, targets, clusters):
   """Builds either task; client k is in cluster k mod C."""
-  registry.refuse(name, request, 'partition', 'data_dir', 'train_fraction')
   groups = cluster_of(request.num_clients or declares.num_clients, clusters)
   x = features(len(groups), options.train + options.test, request.seed)
   y = targets(x, groups, clusters, request.seed)
-  train = [(x[k, :options.train], y[k, :options.train]) for k in range(len(x))]
-  test = [(x[k, options.train:], y[k, options.train:]) for k in range(len(x))]
-  return task_lib.Task(
-      name=name,
-      model=zoo.build(
-          declares.named_model(request.model),
-          tf.TensorSpec([None, DIMENSION]), 0, num_targets=num_targets,
-      ),
-      train=sources.from_arrays(train),
-      test=sources.from_arrays(test),
-      groups=groups,
-      partition=declares.partition,
-      rounds=1000,
+  return assembly.generated(
+      name, request, declares, x, y, options.train, groups=groups, rounds=1000,
       eval_every=50,
   )
 

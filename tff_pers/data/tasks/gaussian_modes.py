@@ -1,12 +1,8 @@
 """`gaussian_modes`: classes of several modes, observed by a curved map.
 
 A small classification task that needs a network of some width, for methods that
-shrink networks.
-
-FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
-Factorization (a small case of its setting; not in the paper)
-    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
-    https://arxiv.org/abs/2111.14655
+shrink networks: a small case of the setting of FedHM (`models/factorized.py`),
+not in the paper.
 """
 
 import dataclasses
@@ -15,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from tff_pers.config import hyperparameters as hp
-from tff_pers.data import brackets
 from tff_pers.data import client_data
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
@@ -65,7 +60,7 @@ def build(
   """
   registry.refuse('gaussian_modes', request, 'data_dir', 'train_fraction')
   partition = request.partition or DECLARATION.partition
-  if brackets.parse(partition)[0] not in DECLARATION.partitions:
+  if DECLARATION.named_partition(partition) not in DECLARATION.partitions:
     # Others rotate images or rename labels, which test examples do not follow.
     raise ValueError(
         f'`partition` must be {", ".join(DECLARATION.partitions)} for task'

@@ -1,12 +1,8 @@
 """`low_rank_regression`: one linear map of low rank, unknown to clients.
 
 All clients have the same map, so that only the ranks of the tiers keep FedHM
-from it: below the rank of the map, the loss cannot reach 0.
-
-FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
-Factorization (a convex case of its setting; not in the paper)
-    Yao, Pan, O'Neill, Dai, Wan, Jin, Sun. 2021.
-    https://arxiv.org/abs/2111.14655
+from it: below the rank of the map, the loss cannot reach 0. It is a convex case
+of the setting of FedHM (`models/factorized.py`), not in the paper.
 """
 
 import dataclasses
@@ -18,11 +14,10 @@ import tensorflow as tf
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import client_data
 from tff_pers.data import partition as partition_lib
-from tff_pers.data import sources
 from tff_pers.data import task as task_lib
+from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
 from tff_pers.models import functional
-from tff_pers.models import zoo
 from tff_pers.numerics import low_rank
 
 INPUTS, OUTPUTS = 20, 16
@@ -57,9 +52,6 @@ def build(
 
   The model is linear without a bias; other models come from the zoo.
   """
-  registry.refuse(
-      'low_rank_regression', request, 'partition', 'data_dir', 'train_fraction'
-  )
   num_clients = request.num_clients or DECLARATION.num_clients
   target = linear_map(options.rank, request.seed)
   rng = partition_lib.generator(request.seed, _FEATURES)
@@ -67,24 +59,15 @@ def build(
       (num_clients, options.train + options.test, INPUTS)
   ).astype(np.float32)
   y = (x @ target).astype(np.float32)
-  cut, is_linear = options.train, not request.model
-  test = sources.from_arrays(list(zip(x[:, cut:], y[:, cut:])))
-  return task_lib.Task(
-      name='low_rank_regression',
-      model=linear_model() if is_linear else zoo.build(
-          request.model, tf.TensorSpec([None, INPUTS]), 0, num_targets=OUTPUTS
+  task = assembly.generated(
+      'low_rank_regression', request, DECLARATION, x, y, options.train,
+      model=None if request.model else linear_model(),
+      optimum=None if request.model else (
+          np.repeat(target[None], num_clients, axis=0),
       ),
-      train=sources.from_arrays(list(zip(x[:, :cut], y[:, :cut]))),
-      test=test,
-      partition=DECLARATION.partition,
-      client_weighting='uniform',
-      rounds=300,
-      eval_every=30,
-      global_test=client_data.pool(test),
-      optimum=(
-          (np.repeat(target[None], num_clients, axis=0),) if is_linear else None
-      ),
+      client_weighting='uniform', rounds=300, eval_every=30,
   )
+  return dataclasses.replace(task, global_test=client_data.pool(task.test))
 
 
 # Uses of the seed (0 and 1 belong to partition and split).

@@ -12,13 +12,14 @@ MNIST-LS: 300 clients, 30 per round, one hidden layer.
 
 import dataclasses
 import os
+from typing import Any
 
 import numpy as np
 
-from tff_pers.data import brackets
 from tff_pers.data import checks
 from tff_pers.data import errors
 from tff_pers.data import idx
+from tff_pers.data import partition as partition_lib
 from tff_pers.data import sources
 from tff_pers.data import tables
 from tff_pers.data import task as task_lib
@@ -76,37 +77,25 @@ def _build(name: str, request: registry.TaskRequest):
     where = f'{name} of tensorflow_datasets'
     train, test = (sources.from_tfds(name, s) for s in ('train', 'test'))
   x, y = _checked(train, where)
-  partition = request.partition or MNIST.partition
+  partition = MNIST.named_partition(request.partition)
   clients = None
-  if (
-      name == 'mnist' and request.data_dir
-      and brackets.parse(partition)[0] == 'by_client'
-  ):
+  if name == 'mnist' and request.data_dir and partition == 'by_client':
     clients = _writers(where, y)
   examples = assembly.Examples(
       x, y, 10, where, clients=clients, global_test=_checked(test, where)
   )
-  if floral_images.has_clusters(request, MNIST.partition):
-    return _clusters(name, request, examples)
+  fields: dict[str, Any] = dict(rounds=100, eval_every=10)
+  if partition_lib.get(partition).deals_test:  # Clusters, as in FLoRAL.
+    num_clients = request.num_clients or 300
+    fields = dict(
+        num_clients=num_clients,
+        model='mlp_200',
+        # 10 % take part in a round (papers/floral.md 5.2).
+        clients_per_round=max(num_clients // 10, 1),
+        **floral_images.schedule(request, 'clusters'),
+    )
   return assembly.assemble(
-      name, request, examples, MNIST,
-      train_fraction=0.8,
-      rounds=100,
-      eval_every=10,
-  )
-
-
-def _clusters(name: str, request: registry.TaskRequest, examples):
-  """Returns the task with clusters of clients, as in FLoRAL."""
-  num_clients = request.num_clients or 300
-  return assembly.assemble(
-      name, request, examples, MNIST,
-      num_clients=num_clients,
-      train_fraction=0.8,
-      model='mlp_200',
-      # 10 % take part in a round (papers/floral.md 5.2).
-      clients_per_round=max(num_clients // 10, 1),
-      **floral_images.schedule(request, 'clusters'),
+      name, request, examples, MNIST, train_fraction=0.8, **fields
   )
 
 

@@ -1,8 +1,6 @@
 """`overpersonalized`: least squares with one theta that fits all clients.
 
-Partially Personalized Federated Learning: Breaking the Curse of Data
-Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Example 1, section 5.1).
+See `data/least_squares.py` for the paper (Example 1, section 5.1).
 
 With a personal w, the same theta is optimal for every client: there its loss is
 0 (the paper's assumption 2). In the control no theta is optimal for all
@@ -146,10 +144,11 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
   honest = request.num_clients or scale.num_clients
   num_clients = honest + request.num_byzantine
   byzantine.check(request.num_byzantine, num_clients)
-  systems = []
   # One by one, because all rows of the paper's clients take 0.8 GB.
-  for system in generator.clients(num_clients, request.seed):
-    systems.append(least_squares.reduced(system) if options.reduces else system)
+  systems = [
+      least_squares.reduced(system) if options.reduces else system
+      for system in generator.clients(num_clients, request.seed)
+  ]
   data = sources.from_arrays([(system.x, system.y) for system in systems])
   return task_lib.Task(
       name=name,
@@ -167,8 +166,7 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
       rows_are_examples=not options.reduces,
       optimum=_optimum(systems, generator, honest),
       byzantine=(
-          byzantine.last(num_clients, request.num_byzantine)
-          if request.num_byzantine else None
+          np.arange(num_clients) >= honest if request.num_byzantine else None
       ),
   )
 

@@ -1,7 +1,8 @@
 """`csv`, `parquet`, `npz`, `images`, `leaf`, ...: users' own data."""
 
 import dataclasses
-from typing import Iterator, Optional, Sequence
+import functools
+from typing import Callable, Iterator, Optional, Sequence
 import zlib
 
 import numpy as np
@@ -19,7 +20,6 @@ from tff_pers.data import readings
 from tff_pers.data import split
 from tff_pers.data import table_remarks
 from tff_pers.data import tables
-from tff_pers.data import task as task_lib
 from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
 
@@ -105,61 +105,49 @@ _ARRAYS = registry.Declaration(
 _COLUMNS = dataclasses.replace(_ARRAYS, standardize=True)
 
 
-@registry.register(
-    'npz', OwnDataOptions, declares=_ARRAYS,
-    summary='your own data: --data_dir names an .npz with x, y, client',
-)
-def build_npz(
-    request: registry.TaskRequest, options: OwnDataOptions
-) -> task_lib.Task:
-  """Builds the task from the arrays of one file."""
-  [path] = tables.locate(request.data_dir, 'npz')
-  table = tables.read_npz(path)
-  x = checks.features(table.x, f'{table.path}, x', table.place)
-  return _build('npz', request, options, table._replace(x=x))
-
-
-def _register_columns(kind: str, what: str) -> None:
+def _register(
+    name: str, options: type[OwnDataOptions], declares: registry.Declaration,
+    read: Callable[..., tables.Table], what: str,
+) -> None:
+  """Registers a task of the table `read(data_dir, options)`."""
   @registry.register(
-      kind, ColumnOptions, declares=_COLUMNS,
-      summary=f'your own data: --data_dir names a .{kind} {what}',
+      name, options, declares=declares, summary=f'your own {what}'
   )
-  def _build_columns(request, options):
-    file = arrow_files.open_table(request.data_dir, kind, options.client_column)
-    return _build(kind, request, options, columnar.read(
-        file, readings.Reading.by_options(kind, dataclasses.asdict(options))
-    ))
+  def _build_table(request, options):
+    return _build(name, request, options, read(request.data_dir, options))
 
 
-_register_columns('csv', 'with client, y, ...')
-_register_columns('parquet', 'with client, y, ...')
-_register_columns('tfrecord', 'of tf.train.Example')
-
-
-@registry.register(
-    'images', OwnDataOptions, declares=_ARRAYS,
-    summary='your own images: --data_dir names a folder client/class/image.png',
-)
-def build_images(
-    request: registry.TaskRequest, options: OwnDataOptions
-) -> task_lib.Task:
-  """Builds the task from the images of a folder."""
-  return _build(
-      'images', request, options, image_folders.read(request.data_dir)
+def _columns(kind: str, data_dir: str, options: ColumnOptions) -> tables.Table:
+  """Returns the table of a file of columns."""
+  return columnar.read(
+      arrow_files.open_table(data_dir, kind, options.client_column),
+      readings.Reading.by_options(kind, dataclasses.asdict(options)),
   )
 
 
-@registry.register(
-    'leaf', OwnDataOptions, declares=_ARRAYS,
-    summary='your own data: --data_dir names a folder of JSON files as LEAF\'s',
+for _kind, _what in (
+    ('csv', 'with client, y, ...'), ('parquet', 'with client, y, ...'),
+    ('tfrecord', 'of tf.train.Example'),
+):
+  _register(
+      _kind, ColumnOptions, _COLUMNS, functools.partial(_columns, _kind),
+      f'data: --data_dir names a .{_kind} {_what}',
+  )
+_register(
+    'npz', OwnDataOptions, _ARRAYS,
+    lambda data_dir, _: tables.read_npz(*tables.locate(data_dir, 'npz')),
+    'data: --data_dir names an .npz with x, y, client',
 )
-def build_leaf(
-    request: registry.TaskRequest, options: OwnDataOptions
-) -> task_lib.Task:
-  """Builds the task from the JSON files of a folder."""
-  table = leaf_tables.read(request.data_dir)
-  x = checks.features(table.x, f'{table.path}, x', table.place)
-  return _build('leaf', request, options, table._replace(x=x))
+_register(
+    'images', OwnDataOptions, _ARRAYS,
+    lambda data_dir, _: image_folders.read(data_dir),
+    'images: --data_dir names a folder client/class/image.png',
+)
+_register(
+    'leaf', OwnDataOptions, _ARRAYS,
+    lambda data_dir, _: leaf_tables.read(data_dir),
+    'data: --data_dir names a folder of JSON files as LEAF\'s',
+)
 
 
 def _build(
@@ -173,6 +161,9 @@ def _build(
         f'`train_fraction` must not be given because {table.path} has its own'
         f' split, found {request.train_fraction}.'
     )
+  if table.columns is None:
+    x = checks.features(table.x, f'{table.path}, x', table.place)
+    table = table._replace(x=x)
   table, left_out = _without_small(name, table, options.min_examples)
   y, num_classes, classes = _labels_or_targets(name, table, options)
   task = assembly.assemble(

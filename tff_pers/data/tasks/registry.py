@@ -11,10 +11,11 @@ One registration makes a task known everywhere.
 import dataclasses
 import itertools
 import functools
-from typing import Any, Callable, Iterable, Optional, TypeVar
+from typing import Any, Callable, Iterable, Optional, Sequence, TypeVar
 
 from tff_pers.config import registry
 from tff_pers.config import traits as traits_lib
+from tff_pers.data import brackets
 from tff_pers.data import byzantine
 from tff_pers.data import fitting
 from tff_pers.data import partition as partition_lib
@@ -37,9 +38,8 @@ class TaskRequest:
     validation_fraction: `--validation_fraction`, in [0, 1): share of a client's
       training examples; 0: no validation part.
     num_byzantine: `--num_byzantine`. In tasks that generate their clients,
-    these
-      are added to `num_clients` (if the task says so); in others, they are
-      drawn among the clients.
+      these are added to `num_clients` (if the task says so); in others, they
+      are drawn among the clients.
     holdout_clients: `--holdout_clients`. They stay in the task; features are
       not fitted to them.
     standardize: `--standardize`, or None: as the task declares.
@@ -112,6 +112,10 @@ class Declaration:
     assert found is not None
     return found
 
+  def named_partition(self, asked: str = '') -> str:
+    """Returns the name of the requested partition, or else of the default."""
+    return brackets.parse(asked or self.partition)[0]
+
   @property
   def traits(self) -> traits_lib.Traits:
     """The traits of the task with its default flags."""
@@ -129,6 +133,13 @@ class Declaration:
     """
     usual = self.clients_per_round
     return usual if num_clients > usual else 0
+
+  def natural(self, names: Sequence[str]) -> dict[str, Any]:
+    """Returns the fields of `Task` that depend on the clients in the data."""
+    return dict(
+        partition=self.partition, client_names=names,
+        clients_per_round=self.cohort(len(names)),
+    )
 
   def alternatives(self) -> Iterable[traits_lib.Traits]:
     """Yields the traits with other partitions, networks, and all clients."""

@@ -74,13 +74,9 @@ def of_corpus(
 ) -> task_lib.Task:
   """Returns the task for the speeches of any source."""
   clients = text_clients.choose(
-      corpus, request,
-      text_clients.Rules(
-          'shakespeare', options.min_train, options.min_test, None,
-          len(corpus.clients),
-          'lower --shakespeare_min_train and --shakespeare_min_test.',
-      ),
-      is_text=lambda text: bool(text.words),
+      corpus, request, 'shakespeare', lambda text: bool(text.words),
+      min_train=options.min_train, min_test=options.min_test,
+      num_clients=len(corpus.clients),
   )
   token_of = texts.numbered(texts.CHARACTERS)
 
@@ -101,11 +97,9 @@ def of_corpus(
       train=sources.from_arrays([examples(client.train) for client in clients]),
       test=sources.from_arrays([examples(client.test) for client in clients]),
       num_classes=num_tokens,
-      partition=DECLARATION.partition,
-      client_names=[client.name for client in clients],
-      clients_per_round=DECLARATION.cohort(len(clients)),
       rounds=1200,
       eval_every=100,
+      **DECLARATION.natural([client.name for client in clients]),
   )
 
 

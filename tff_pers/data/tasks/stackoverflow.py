@@ -137,7 +137,7 @@ def nwp_of_corpus(
       num_classes=num_tokens,
       rounds=1000,
       eval_every=100,
-      **_common(NWP_DECLARATION, clients),
+      **NWP_DECLARATION.natural([client.name for client in clients]),
   )
 
 
@@ -207,7 +207,7 @@ def tags_of_corpus(
       num_classes=options.tags,
       rounds=500,
       eval_every=50,
-      **_common(TAGS_DECLARATION, clients),
+      **TAGS_DECLARATION.natural([client.name for client in clients]),
   )
 
 
@@ -237,20 +237,8 @@ def _clients(
 ) -> list[text_clients.Client]:
   min_train, min_test = corpus.fewest
   return text_clients.choose(
-      corpus, request,
-      text_clients.Rules(
-          task, options.min_train or min_train, options.min_test or min_test,
-          options.max_train, formats.MOST_USERS,
-          f'lower --{task}_min_train and --{task}_min_test.',
-      ),
-      is_text=lambda text: bool(_cut(corpus)(text.words)),
-  )
-
-
-def _common(declaration: registry.Declaration, clients):
-  """Returns the common fields of both tasks."""
-  return dict(
-      partition=declaration.partition,
-      client_names=[client.name for client in clients],
-      clients_per_round=declaration.cohort(len(clients)),
+      corpus, request, task, lambda text: bool(_cut(corpus)(text.words)),
+      min_train=options.min_train or min_train,
+      min_test=options.min_test or min_test, max_train=options.max_train,
+      num_clients=formats.MOST_USERS,
   )

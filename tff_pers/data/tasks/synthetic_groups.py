@@ -11,7 +11,6 @@ import numpy as np
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import errors
 from tff_pers.data import partition as partition_lib
-from tff_pers.data import sources
 from tff_pers.data import task as task_lib
 from tff_pers.data.tasks import assembly
 from tff_pers.data.tasks import registry
@@ -55,9 +54,6 @@ def build(
     ValueError: If the request has something that the task lacks, or fewer than
       two clients.
   """
-  registry.refuse(
-      'synthetic_groups', request, 'partition', 'data_dir', 'train_fraction'
-  )
   num_clients = request.num_clients or DECLARATION.num_clients
   if num_clients < 2:
     raise ValueError(
@@ -65,21 +61,9 @@ def build(
     )
   groups = (np.arange(num_clients) * 2 // num_clients).astype(np.int32)
   x, y = generate(groups, options, request.seed)
-  train = [(x[c, :options.train], y[c, :options.train]) for c in range(len(x))]
-  test = [(x[c, options.train:], y[c, options.train:]) for c in range(len(x))]
-  return task_lib.Task(
-      name='synthetic_groups',
-      model=assembly.build_model(
-          DECLARATION.named_model(request.model), train, 2, options.l2
-      ),
-      train=sources.from_arrays(train),
-      test=sources.from_arrays(test),
-      groups=groups,
-      num_classes=2,
-      class_counts=partition_lib.class_counts([y for _, y in train], 2),
-      partition=DECLARATION.partition,
-      rounds=100,
-      eval_every=10,
+  return assembly.generated(
+      'synthetic_groups', request, DECLARATION, x, y, options.train,
+      num_classes=2, l2=options.l2, groups=groups, rounds=100, eval_every=10,
   )
 
 

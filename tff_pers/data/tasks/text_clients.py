@@ -17,26 +17,6 @@ _TRAIN_FRACTION = 0.8
 _SAMPLE = 2
 
 
-class Rules(NamedTuple):
-  """Which clients are kept.
-
-  Attributes:
-    task: Name of the task, for messages.
-    min_train: Minimum number of training texts of a client.
-    min_test: Minimum number of test texts.
-    max_train: Maximum number of training texts, the first ones; None: all.
-    num_clients: Number of clients, a random sample; all if there are fewer.
-    tip: How to keep more clients.
-  """
-
-  task: str
-  min_train: int
-  min_test: int
-  max_train: Optional[int]
-  num_clients: int
-  tip: str
-
-
 class Client(NamedTuple):
   """A client's texts, in the order of the corpus."""
 
@@ -46,50 +26,48 @@ class Client(NamedTuple):
 
 
 def choose(
-    corpus: text_files.Corpus, request: registry.TaskRequest, rules: Rules,
-    is_text: Callable[[text_files.Text], bool],
+    corpus: text_files.Corpus, request: registry.TaskRequest, task: str,
+    is_text: Callable[[text_files.Text], bool], *, min_train: int,
+    min_test: int, num_clients: int, max_train: Optional[int] = None,
 ) -> list[Client]:
   """Returns the clients of the task, sorted by name.
 
   Texts are split before clients are chosen, so that a client's texts do not
-  depend on how many take part. If the corpus is chosen already, all its clients
-  are the task's, with their empty texts, which other code counts, too; with
-  `--train_fraction`, the split of one then depends on the other clients.
+  depend on how many take part; those that are no text to `is_text` are dropped.
+  If the corpus is chosen already, all its clients are the task's, with their
+  empty texts, which other code counts, too; with `--train_fraction`, the split
+  of one then depends on the other clients.
 
-  Args:
-    corpus: The texts.
-    request: The request of the flags.
-    rules: Which clients are kept.
-    is_text: Whether a text has any content; others are dropped.
+  A client has at least `min_train` and `min_test` texts, of which it trains on
+  the first `max_train`. By default the task is a random sample of `num_clients`
+  of them, or all if there are fewer.
 
   Raises:
     errors.DataError: If no client remains, or fewer than requested.
     ValueError: If a partition other than by_client is requested.
   """
-  registry.refuse_partition(rules.task, request)
+  registry.refuse_partition(task, request)
   clients = _split(corpus, request, is_text)
-  first_ones = lambda client: client._replace(
-      train=client.train[:rules.max_train]
-  )
+  first_ones = lambda client: client._replace(train=client.train[:max_train])
   if corpus.chosen:
     return list(map(first_ones, clients))
   kept = [
       client for client in clients
-      if len(client.train) >= rules.min_train
-      and len(client.test) >= rules.min_test
+      if len(client.train) >= min_train and len(client.test) >= min_test
   ]
+  tip = f'lower --{task}_min_train and --{task}_min_test.'
   if not kept:
     raise errors.DataError(
-        f'{corpus.where} must hold a client with at least {rules.min_train}'
-        f' training and {rules.min_test} test texts, found none among'
-        f' {len(corpus.clients)}. Tip: {rules.tip}'
+        f'{corpus.where} must hold a client with at least {min_train} training'
+        f' and {min_test} test texts, found none among {len(corpus.clients)}.'
+        f' Tip: {tip}'
     )
   if request.num_clients > len(kept):
     raise errors.DataError(
         f'`num_clients` must be <= the {len(kept)} clients of {corpus.where}'
-        f' with enough texts, found {request.num_clients}. Tip: {rules.tip}'
+        f' with enough texts, found {request.num_clients}. Tip: {tip}'
     )
-  size = min(request.num_clients or rules.num_clients, len(kept))
+  size = min(request.num_clients or num_clients, len(kept))
   rng = partition_lib.generator(request.seed, _SAMPLE)
   return [
       first_ones(kept[i]) for i in np.sort(rng.permutation(len(kept))[:size])

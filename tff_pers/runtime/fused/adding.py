@@ -10,6 +10,7 @@ from typing import Any, Callable, Optional
 import tensorflow as tf
 
 from tff_pers.runtime.fused import client_loop
+from tff_pers.runtime.fused import singles
 from tff_pers.runtime.fused.values import structure
 from tff_pers import tff
 
@@ -24,11 +25,8 @@ def added(
 ) -> Optional[Any]:
   """Returns the accumulator after all messages; None if it is not just a sum.
 
-  Args:
-    aggregate: The aggregate, see `client_loop`.
-    state: The accumulator before the messages.
-    messages: The stacked messages of at least one client, in the structure of
-      the aggregate's message type.
+  The messages of at least one client are stacked, in the structure of the
+  aggregate's message type, and `state` is the accumulator before them.
   """
   terms = _terms(aggregate.accumulate, aggregate.type, aggregate.message_type)
   if terms is None:
@@ -44,9 +42,7 @@ def added(
 def adds_products(accumulate: Callable[[Any], Any], types: tff.Type) -> bool:
   """Whether an accumulator adds up products of factors that clients send.
 
-  Args:
-    accumulate: `(accumulator, message) -> accumulator`.
-    types: TFF type of its argument.
+  `types` is the TFF type of the argument, (accumulator, message).
   """
   terms = _terms(accumulate, types[0], types[1])
   return terms is not None and any(len(term) > 1 for term in terms)
@@ -65,31 +61,13 @@ def _sum(rows):
 
 def _terms(accumulate, state_type, message_type) -> Optional[list[_Term]]:
   """Returns what `accumulate` adds to each tensor, None if it does not add."""
-  state_types = structure.leaves(state_type)
-  message_types = structure.leaves(message_type)
-  if any(t.shape is None for t in (*state_types, *message_types)):
+  types = [*structure.leaves(state_type), *structure.leaves(message_type)]
+  if any(t.shape is None for t in types):
     return None
-  count = len(state_types)
-
-  @tf.function(autograph=False)
-  def accumulated(*tensors):
-    return structure.flatten(
-        accumulate((
-            structure.unflatten(state_type, tensors[:count]),
-            structure.unflatten(message_type, tensors[count:]),
-        )),
-        state_type,
-    )
-
-  concrete = accumulated.get_concrete_function(
-      *(tf.TensorSpec(t.shape, t.dtype) for t in (*state_types, *message_types))
-  )
-  names = [t.name for t in concrete.inputs]
-  # Captured tensors, if any, come last.
-  names = names[:count + len(message_types)]
+  inputs, outputs = singles.traced(accumulate, state_type, message_type, types)
   found = [
-      _term(output, names, position, count)
-      for position, output in enumerate(concrete.outputs)
+      _term(output, inputs, position, len(outputs))
+      for position, output in enumerate(outputs)
   ]
   terms = [term for term in found if term is not None]
   return terms if len(terms) == len(found) else None
@@ -97,10 +75,10 @@ def _terms(accumulate, state_type, message_type) -> Optional[list[_Term]]:
 
 def _term(output, names, position: int, count: int) -> Optional[_Term]:
   """Returns what is added to tensor `position`, or None if not a sum."""
-  op = _source(output).op
+  op = singles.copied(output).op
   if op.type not in ('Add', 'AddV2'):
     return None
-  state, term = (_source(t) for t in op.inputs)
+  state, term = map(singles.copied, op.inputs)
   # Equal shapes, so that adding does not broadcast a message.
   if state.name != names[position] or term.shape != state.shape:
     return None
@@ -108,15 +86,8 @@ def _term(output, names, position: int, count: int) -> Optional[_Term]:
   if term.op.type == 'MatMul':
     if not term.op.get_attr('transpose_a') or term.op.get_attr('transpose_b'):
       return None
-    factors = [_source(t) for t in term.op.inputs]
+    factors = list(map(singles.copied, term.op.inputs))
   messages = {name: leaf for leaf, name in enumerate(names[count:])}
   if any(t.name not in messages for t in factors):
     return None
   return tuple(messages[t.name] for t in factors)
-
-
-def _source(tensor):
-  """Returns the tensor of which `tensor` is a copy."""
-  while tensor.op.type == 'Identity':
-    tensor = tensor.op.inputs[0]
-  return tensor

@@ -15,8 +15,7 @@ class Choices:
   def __init__(self, path: Union[str, os.PathLike, None] = None):
     """Reads the choices of an earlier session.
 
-    Args:
-      path: JSON file, written at every choice; None keeps them in memory.
+    The JSON file is written at every choice; None keeps them in memory.
 
     Raises:
       ValueError: If `put` did not write the file, or it is a folder.

@@ -5,6 +5,7 @@ rule from shapes and graphs, so that two runs with the same seed decide alike;
 `measured` decides by timing, see `measuring`.
 """
 
+import functools
 from typing import Any, Callable, Sequence
 
 from absl import logging
@@ -45,14 +46,10 @@ class Chooser:
       has_gpu: bool,
       make_trace: Callable[[Any, Sequence], schedule_lib.Trace],
   ):
-    """Initializes the chooser.
+    """Initializes the chooser for one of `CHOOSE` or `schedule.STRATEGIES`.
 
-    Args:
-      program: The computation.
-      strategy: One of `CHOOSE` or `schedule.STRATEGIES`.
-      has_gpu: Whether clients run on GPUs.
-      make_trace: Makes a trace for an argument's layout and schedules, one per
-        stage.
+    `make_trace` makes a trace for an argument's layout and schedules, one per
+    stage.
     """
     self._program = program
     self._strategy = strategy
@@ -65,10 +62,8 @@ class Chooser:
   ) -> schedule_lib.Trace:
     """Returns the trace that is used from now on.
 
-    Args:
-      argument_layout: Layout of the argument.
-      tensors: The arguments of a trace; the first is the number of clients,
-        > 0.
+    The first of the tensors, the arguments of a trace, is the number of
+    clients, > 0.
     """
     loops = self.loops()
     if self._strategy not in CHOOSE:
@@ -81,11 +76,10 @@ class Chooser:
     if self._strategy == 'auto':
       schedules = self._by_rule(argument_layout, tensors)
       return self._possible(argument_layout, tensors, schedules, logging.info)
-    make_trace = lambda schedules: self._make_trace(argument_layout, schedules)
-    measurement = measuring.Measurement(
-        self._program, make_trace, tensors, self._has_gpu
+    return measuring.fastest(
+        self._program, functools.partial(self._make_trace, argument_layout),
+        tensors, self._has_gpu,
     )
-    return measurement.fastest(make_trace(loops))
 
   def loops(self) -> list:
     """Returns the schedules that are always possible."""
@@ -161,12 +155,8 @@ class Chooser:
   ) -> schedule_lib.Trace:
     """Returns a trace in which stages that fail with their schedule are loops.
 
-    Args:
-      argument_layout: Layout of the argument.
-      tensors: The arguments of a trace. Stages are tried one after another,
-        because an error does not say to which of them it belongs.
-      schedules: Schedules that fail together.
-      log: Takes a message, as `logging.info` does.
+    Stages are tried one after another, because an error does not say to which
+    of them it belongs. `log` takes a message, as `logging.info` does.
 
     Raises:
       Exception: An error that also occurs in a loop.

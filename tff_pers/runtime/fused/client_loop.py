@@ -4,7 +4,7 @@ A stage (`stages`) says what one client does and how messages are folded;
 `mapping` decides in which order, and how many at once, clients run.
 """
 
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping, Sequence
 
 from tff_pers.runtime.fused import evaluation
 from tff_pers.runtime.fused import singles as singles_lib
@@ -12,33 +12,6 @@ from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import structure
 from tff_pers.runtime import line as line_lib
 from tff_pers import tff
-
-
-class Demand(NamedTuple):
-  """A value at the clients that later stages, or the result, need.
-
-  Attributes:
-    name: Its name in the `line`.
-    type: TFF type of one client's value.
-  """
-
-  name: str
-  type: tff.Type
-
-
-class Contribution(NamedTuple):
-  """The contribution of one client.
-
-  Attributes:
-    demanded: Values of the demands.
-    messages: Messages to the aggregates that are folded.
-    singles: For aggregates with growing accumulators: the tensors of the
-      accumulator of this client alone that differ from those before it.
-  """
-
-  demanded: tuple
-  messages: tuple
-  singles: tuple
 
 
 class Aggregate:
@@ -115,8 +88,7 @@ class Aggregate:
   def whole(self, changed: Any) -> list:
     """Returns all tensors of the accumulator, unchanged ones from `zero`.
 
-    Args:
-      changed: A value for each tensor of `changed_types`.
+    `changed` has a value for each tensor of `changed_types`.
     """
     rest = iter(changed)
     return [
@@ -130,7 +102,8 @@ class ClientLoop:
   """The computation of a stage for each of its clients.
 
   Attributes:
-    demands: Values that are collected from the clients.
+    demands: TFF types of a client's values that later stages, or the result,
+      need, by their names in the `line`.
     folds: Aggregates whose accumulators keep their shapes.
     grows: Aggregates whose accumulators grow: merged in a balanced tree.
     is_private: Whether no client can see the effects of another.
@@ -147,42 +120,39 @@ class ClientLoop:
   ):
     """Initializes the loop.
 
-    Args:
-      evaluator: Evaluates blocks.
-      lazy: Bindings at clients by name, evaluated where they are used.
-      demands: Names of the bindings that are collected.
-      aggregates: Bindings of the stage's aggregations.
-      env: Values of all other names.
+    `demands` are names of bindings that are collected; those in `lazy`, at
+    clients, are evaluated where they are used. `env` has all other values.
     """
     self.is_private = evaluator.is_private
     self.has_races = evaluator.has_races
     self._evaluator, self._lazy, self._env = evaluator, lazy, env
-    self.demands = [
-        Demand(name, lazy[name].call.type_signature.member) for name in demands
-    ]
+    self.demands = {
+        name: lazy[name].call.type_signature.member for name in demands
+    }
     built = [Aggregate(binding, evaluator, env) for binding in aggregates]
     self.folds = [a for a in built if not a.grows]
     self.grows = [a for a in built if a.grows]
 
   @property
-  def collected_types(self) -> list:
-    """Types of the rows kept per client: demands, then singles."""
-    return [
-        *(d.type for d in self.demands), *(a.changed_types for a in self.grows)
-    ]
+  def collected_type(self) -> tff.StructType:
+    """Type of what is kept of a client: demands, then singles."""
+    types = [*self.demands.values(), *(a.changed_types for a in self.grows)]
+    return tff.StructType([(None, t) for t in types])
 
-  def client(self, i: Any, is_loop: bool = False) -> Contribution:
-    """Returns the contribution of client `i`.
+  def client(
+      self, i: Any, is_loop: bool = False
+  ) -> tuple[tuple, tuple, tuple]:
+    """Returns the contribution of client `i`, an int32 scalar.
 
-    Args:
-      i: int32 scalar.
-      is_loop: See `packing.Rows.at`.
+    These are the values of the demands, the messages to `folds`, and for each
+    of `grows` the tensors of the accumulator of this client alone that differ
+    from those before it. For `is_loop` see `packing.Rows.at`.
     """
     scope = _ClientScope(self._evaluator, self._lazy, self._env, i, is_loop)
     message = lambda a: self._evaluator.evaluate(a.message, scope)
     # In the order of the line, so that only what is needed remains.
-    return Contribution(
-        tuple(scope[demand.name] for demand in self.demands),
+    return (
+        tuple(scope[name] for name in self.demands),
         tuple(message(a) for a in self.folds),
         tuple(a.single(message(a)) for a in self.grows),
     )
@@ -192,36 +162,27 @@ class ClientLoop:
   ) -> dict:
     """Returns all values by name, aggregates after `report`.
 
-    Args:
-      demanded: The collected values, in the order of `demands`.
-      folded: Accumulators of all clients, in the order of `folds`.
-      merged: Accumulators of all clients, in the order of `grows`.
+    Collected values are in the order of `demands`, accumulators of all clients
+    in that of `folds` and of `grows`.
     """
-    values = {
-        demand.name: value for demand, value in zip(self.demands, demanded)
-    }
+    values = dict(zip(self.demands, demanded))
     for aggregates, states in ((self.folds, folded), (self.grows, merged)):
       for aggregate, state in zip(aggregates, states):
         values[aggregate.name] = aggregate.report(state)
     return values
 
 
-class _ClientScope:
+class _ClientScope(dict):
   """The names that client i sees; bindings are evaluated on first use."""
 
   def __init__(self, evaluator, lazy, env, i, is_loop):
+    super().__init__()
     self._evaluator, self._lazy, self._env = evaluator, lazy, env
     self._i, self._is_loop = i, is_loop
-    self._values = {}
 
-  def __getitem__(self, name):
-    if name not in self._values:
-      if name in self._env:
-        self._values[name] = layout.at(
-            self._env[name], self._i, self._is_loop
-        )
-      else:
-        self._values[name] = self._evaluator.evaluate(
-            self._lazy[name].call, self
-        )
-    return self._values[name]
+  def __missing__(self, name):
+    if name in self._env:
+      self[name] = layout.at(self._env[name], self._i, self._is_loop)
+    else:
+      self[name] = self._evaluator.evaluate(self._lazy[name].call, self)
+    return self[name]

@@ -20,7 +20,6 @@ from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused import stages
 from tff_pers.runtime.fused.values import arguments
 from tff_pers.runtime.fused.values import layout
-from tff_pers.runtime.fused.values import python_values
 from tff_pers.runtime.fused.values import results
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime import line as line_lib
@@ -43,6 +42,7 @@ class Compiler:
       folder: Optional[disk.Folder] = None,
   ):
     self.devices = devices
+    self.has_gpu = devices_lib.has_gpu(devices)
     self.strategy = strategy
     self.choices = choices
     # What a GPU or XLA compiles is not in the graphs that TensorFlow shows, and
@@ -53,11 +53,6 @@ class Compiler:
     self.converter = arguments.Converter(
         _CACHE_BYTES, devices[0], self.result_tensors
     )
-
-  @property
-  def has_gpu(self) -> bool:
-    """Whether one of the devices is a GPU."""
-    return devices_lib.has_gpu(self.devices)
 
   def compile(
       self, computation: tff.Computation
@@ -110,9 +105,11 @@ class Compiled:
     try:
       return self._call(argument)
     except (tf.errors.ResourceExhaustedError, tf.errors.InternalError) as error:
-      if not _is_lack_of_memory(error):
-        raise
-      if not self._compiler.converter.hold_on_host():
+      # A GPU that cannot take a copy says so oddly.
+      is_lack = isinstance(error, tf.errors.ResourceExhaustedError) or (
+          'Dst tensor is not initialized' in str(error)
+      )
+      if not is_lack or not self._compiler.converter.hold_on_host():
         raise
       logging.warning(
           'Memory ran out; the data of cohorts stay in host memory.'
@@ -120,15 +117,9 @@ class Compiled:
       return self._call(argument)
 
   def _call(self, argument):
-    converter = self._compiler.converter
-    argument_layout, num_clients = None, None
-    tensors: list[tf.Tensor] = []
-    if self._type.parameter is not None:
-      argument = python_values.unpacked(argument, self._type.parameter)
-      num_clients = arguments.cohort_size(argument, self._type.parameter)
-      argument_layout, tensors = converter.ingest(
-          argument, self._type.parameter, self._known.passes
-      )
+    argument_layout, tensors, num_clients = self._compiler.converter.ingest(
+        argument, self._type.parameter, self._known.passes
+    )
     with tf.device('/CPU:0'):  # The bound of loops must be on the host.
       count = tf.constant(num_clients or 0)
     # TensorFlow places results on the device of the caller, not on the one that
@@ -295,25 +286,13 @@ class Compiled:
     return hashlib.sha256(text + known).hexdigest()[:16]
 
 
-def _is_lack_of_memory(error) -> bool:
-  """Whether memory ran out; a GPU that cannot take a copy says so oddly."""
-  return (
-      isinstance(error, tf.errors.ResourceExhaustedError)
-      or 'Dst tensor is not initialized' in str(error)
-  )
-
-
 def _smaller(schedules, num_clients):
   """Returns schedules with about half as many clients at once, or None."""
   smaller = []
   for schedule in schedules:
-    at_once = schedule.clients_at_once
-    if schedule.strategy == 'vectorized':
-      at_once = (at_once or num_clients) // 2
-      schedule = schedule_lib.Schedule('vectorized', at_once) if at_once else schedule_lib.Schedule(
-          'loop', 1
-      )
-    else:
-      schedule = schedule_lib.Schedule(schedule.strategy, 1)
-    smaller.append(schedule)
+    strategy, at_once = schedule.strategy, 1
+    if strategy == 'vectorized':
+      at_once = (schedule.clients_at_once or num_clients) // 2
+      strategy = 'vectorized' if at_once else 'loop'
+    smaller.append(schedule_lib.Schedule(strategy, at_once or 1))
   return None if smaller == list(schedules) else smaller

@@ -7,6 +7,7 @@ file, shows all earlier values.
 """
 
 import contextlib
+import functools
 from typing import Any, Iterator, NamedTuple, Optional, cast
 
 import tensorflow as tf
@@ -19,7 +20,6 @@ from tff_pers.runtime.fused import mapping
 from tff_pers.runtime.fused import stages
 from tff_pers.runtime.fused.values import arguments
 from tff_pers.runtime.fused.values import packing
-from tff_pers.runtime.fused.values import python_values
 from tff_pers.runtime.fused.values import results
 from tff_pers.runtime.fused.values import sequences
 from tff_pers.runtime.fused.values import structure
@@ -53,17 +53,13 @@ class Debugged:
 
   def __call__(self, argument: Any) -> Any:
     """Returns the result as Python values."""
-    value, num_clients = None, None
     with tf.device(self._device):
-      if self._type.parameter is not None:
-        argument = python_values.unpacked(argument, self._type.parameter)
-        num_clients = arguments.cohort_size(argument, self._type.parameter)
-        argument_layout, tensors = self._converter.ingest(
-            argument, self._type.parameter, self._program.passes
-        )
-        value = argument_layout.read(iter(tensors))
+      argument_layout, tensors, num_clients = self._converter.ingest(
+          argument, self._type.parameter, self._program.passes
+      )
       result = self._program.trace(
-          value, num_clients or 0, self._one_by_one
+          argument_layout and argument_layout.read(iter(tensors)),
+          num_clients or 0, self._one_by_one,
       )
     return results.export(
         iter(results.flat(result, self._type.result)),
@@ -82,22 +78,21 @@ class Debugged:
     for i in range(num_clients):
       place = f'the client at position {i} (of 0 to {num_clients - 1})'
       with self._evaluator.at(number, place):
-        contributions.append(loop.client(tf.constant(i)))
+        demanded, messages, singles = loop.client(tf.constant(i))
+        contributions.append((demanded, singles))
         folded = [
             aggregate.accumulate((state, message))
-            for aggregate, state, message in zip(
-                loop.folds, folded, contributions[-1].messages
-            )
+            for aggregate, state, message in zip(loop.folds, folded, messages)
         ]
     with self._evaluator.at(number, 'the server'):
       return loop.results(
           [
-              _collected([c.demanded[k] for c in contributions], demand.type)
-              for k, demand in enumerate(loop.demands)
+              _collected([own[k] for own, _ in contributions], member)
+              for k, member in enumerate(loop.demands.values())
           ],
           folded,
           [
-              _merged(aggregate, [c.singles[k] for c in contributions])
+              _merged(aggregate, [own[k] for _, own in contributions])
               for k, aggregate in enumerate(loop.grows)
           ],
       )
@@ -123,12 +118,8 @@ def _stacked(tensors, tensor_type):
 
 
 def _merged(aggregate, singles) -> Any:
-  state, *others = [
-      structure.unflatten(aggregate.type, single) for single in singles
-  ]
-  for single in others:
-    state = aggregate.merge((state, single))
-  return state
+  states = [structure.unflatten(aggregate.type, single) for single in singles]
+  return functools.reduce(lambda *pair: aggregate.merge(pair), states)
 
 
 class _Evaluator(evaluation.Evaluator):

@@ -44,9 +44,7 @@ class Folder:
   def __init__(self, path: str, most_bytes: int = _MOST_BYTES):
     """Makes the folder; it is ignored if anyone else may write or read there.
 
-    Args:
-      path: The folder.
-      most_bytes: Its largest size; then what was not used for longest goes.
+    If it is larger than `most_bytes`, what was not used for longest goes.
     """
     self._path: Optional[str] = path
     self._most_bytes = most_bytes
@@ -59,11 +57,7 @@ class Folder:
       self._ignore(error)
 
   def get(self, key: str) -> Optional[Entry]:
-    """Returns an entry, None if there is no valid one; notes that it is used.
-
-    Args:
-      key: Hexadecimal digits.
-    """
+    """Returns an entry, None without a valid one; notes that it is used."""
     if self._path is None:
       return None
     path = os.path.join(self._path, key)
@@ -119,10 +113,8 @@ class Folder:
     for _, bytes_of_file, path in sorted(found):
       if size <= self._most_bytes:
         break
-      try:
+      with contextlib.suppress(FileNotFoundError):
         os.remove(path)
-      except FileNotFoundError:
-        pass
       size -= bytes_of_file
 
   def _ignore(self, error) -> None:

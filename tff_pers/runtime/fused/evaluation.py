@@ -59,9 +59,7 @@ class Evaluator:
   def evaluate(self, block: line_lib.Block, env: Scope) -> Any:
     """Returns the value of `block`; functions become Python functions.
 
-    Args:
-      block: A building block.
-      env: The values of the free names in the block.
+    `env` has the values of its free names.
 
     Raises:
       sequences.Unsupported: If the fused runtime does not know the block.

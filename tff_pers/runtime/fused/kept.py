@@ -60,12 +60,9 @@ class Kept:
   def __init__(
       self, folder: Optional[disk.Folder], proto: Any, devices: Sequence[str]
   ):
-    """Finds out what it depends on.
+    """Finds out what it depends on; without a folder nothing is kept.
 
-    Args:
-      folder: Where it is kept; None keeps nothing.
-      proto: The computation, as TFF serializes it.
-      devices: Names of the devices that run it.
+    `proto` is the computation, as TFF serializes it.
     """
     # Debuggers of TensorFlow change graphs while they are traced.
     is_plain = not context_lib.context().op_callbacks

@@ -26,11 +26,7 @@ def run(
 ) -> dict:
   """Returns the values of a stage's bindings by name.
 
-  Args:
-    schedule: How to run the clients.
-    loop: What a client does, see `client_loop`.
-    num_clients: int32 scalar, > 0.
-    devices: Names of the devices that share the clients.
+  `num_clients` is an int32 scalar, > 0; all devices share the clients.
   """
   shards = []
   for k, device in enumerate(devices):
@@ -44,7 +40,7 @@ def run(
 
 def empty(loop: client_loop.ClientLoop) -> dict:
   """Returns the values of a stage without clients."""
-  rows = [_no_rows(demand.type) for demand in loop.demands]
+  rows = [_no_rows(member) for member in loop.demands.values()]
   return loop.results(
       rows, [a.zero for a in loop.folds], [a.zero for a in loop.grows]
   )
@@ -76,14 +72,10 @@ def _run_range(schedule, loop, start, stop, device):
 
 def _joined(loop, shards, num_clients) -> dict:
   """Returns the values by name from the contributions of the shards."""
-  members = loop.collected_types
-  collected = [
-      structure.unflatten(member, [
-          _concatenated(parts)
-          for parts in zip(*(structure.flatten(s[0][k], member) for s in shards))
-      ])
-      for k, member in enumerate(members)
-  ]
+  rows = (structure.flatten(own, loop.collected_type) for own, _ in shards)
+  collected = structure.unflatten(
+      loop.collected_type, [_concatenated(parts) for parts in zip(*rows)]
+  )
   folded = shards[0][1]
   for _, more in shards[1:]:
     folded = [
@@ -113,10 +105,8 @@ def _concatenated(parts):
 
 def _looped(loop, client, start, stop, parallel):
   """Runs clients in one loop of the graph; iterations overlap."""
-  members = loop.collected_types
-  arrays = [
-      _Collection(t, stop - start) for m in members for t in structure.leaves(m)
-  ]
+  member = loop.collected_type
+  arrays = [_Collection(t, stop - start) for t in structure.leaves(member)]
   zeros = [_matched(a.zero, a.type) for a in loop.folds]
 
   def body(i, states, handles):
@@ -125,11 +115,7 @@ def _looped(loop, client, start, stop, parallel):
         _matched(a.accumulate((state, message)), a.type)
         for a, state, message in zip(loop.folds, states, messages)
     ]
-    values = [
-        value
-        for member, item in zip(members, [*demanded, *singles])
-        for value in structure.flatten(item, member)
-    ]
+    values = structure.flatten((*demanded, *singles), member)
     handles = [
         array.write(handle, i - start, value)
         for array, handle, value in zip(arrays, handles, values)
@@ -144,8 +130,8 @@ def _looped(loop, client, start, stop, parallel):
         parallel_iterations=parallel,
         maximum_iterations=stop - start,
     )
-  stacks = iter([a.read(handle) for a, handle in zip(arrays, handles)])
-  return [structure.unflatten(member, stacks) for member in members], folded
+  stacks = [a.read(handle) for a, handle in zip(arrays, handles)]
+  return structure.unflatten(member, stacks), folded
 
 
 @contextlib.contextmanager
@@ -168,10 +154,8 @@ def _vectorized(loop, start, stop, at_once):
 
   Operations that `vectorized_map` cannot vectorize run client by client.
   """
-  members = loop.collected_types
-  arrays = [
-      _Collection(t, stop - start) for m in members for t in structure.leaves(m)
-  ]
+  member = loop.collected_type
+  arrays = [_Collection(t, stop - start) for t in structure.leaves(member)]
   zeros = [_matched(a.zero, a.type) for a in loop.folds]
 
   def chunk(first, states, handles):
@@ -185,11 +169,7 @@ def _vectorized(loop, start, stop, at_once):
         _folded(a, state, message, last - first)
         for a, state, message in zip(loop.folds, states, messages)
     ]
-    values = [
-        value
-        for member, item in zip(members, [*demanded, *singles])
-        for value in structure.flatten(item, member)
-    ]
+    values = structure.flatten((*demanded, *singles), member)
     handles = [
         array.scatter(handle, tf.range(first - start, last - start), value)
         for array, handle, value in zip(arrays, handles, values)
@@ -202,8 +182,8 @@ def _vectorized(loop, start, stop, at_once):
       (start, zeros, [array.start for array in arrays]),
       parallel_iterations=1,
   )
-  stacks = iter([a.read(handle) for a, handle in zip(arrays, handles)])
-  return [structure.unflatten(member, stacks) for member in members], folded
+  stacks = [a.read(handle) for a, handle in zip(arrays, handles)]
+  return structure.unflatten(member, stacks), folded
 
 
 def _folded(aggregate, state, messages, count):

@@ -23,87 +23,77 @@ _HOPELESS = 3.0
 _CLEARLY_FASTER = 0.8
 
 
-class Measurement:
-  """Measures the schedules of one computation on one argument."""
+def fastest(
+    program: stages.Program,
+    make_trace: Callable[[Sequence], schedule_lib.Trace],
+    tensors: Sequence[tf.Tensor], has_gpu: bool,
+) -> schedule_lib.Trace:
+  """Returns a trace of loops, or a faster one; stages are varied in turn.
 
-  def __init__(
-      self,
-      program: stages.Program,
-      make_trace: Callable[[Sequence], schedule_lib.Trace],
-      tensors: Sequence[tf.Tensor],
-      has_gpu: bool,
-  ):
-    """Initializes the measurement.
-
-    Args:
-      program: The computation.
-      make_trace: Makes a trace of schedules, one per stage.
-      tensors: The arguments of a trace; the first is the number of clients.
-      has_gpu: Whether clients run on GPUs.
-    """
-    self._program = program
-    self._make_trace = make_trace
-    self._tensors = tensors
-    self._has_gpu = has_gpu
-
-  def fastest(self, best: schedule_lib.Trace) -> schedule_lib.Trace:
-    """Returns `best`, a loop, or a faster trace; stages are varied in turn."""
-    if not any(self._candidates(s, 0.0) for s in self._program.stages):
-      return best
-    seconds = _seconds(best, self._tensors)
-    if seconds is None or seconds < _SECONDS_WORTH_A_CHOICE:
-      return best
-    loop_seconds = seconds
-    per_client = seconds / int(self._tensors[0])
-    for number, stage in enumerate(self._program.stages):
-      for strategy in self._candidates(stage, per_client):
-        schedules = list(best.schedules)
-        schedules[number] = schedule_lib.Schedule(strategy)
-        trace, now = self._try(schedules, best)
-        if trace is not None and now is not None and now < _CLEARLY_FASTER * seconds:
-          best, seconds = trace, now
-    logging.info(
-        'A computation of %d stages runs with %s: %.4f s, %.4f s in loops.',
-        len(best.schedules), schedule_lib.text(best.schedules), seconds,
-        loop_seconds,
-    )
+  The first of the tensors, the arguments of a trace, is the number of clients.
+  `make_trace` takes schedules, one per stage.
+  """
+  best = make_trace(schedule_lib.loops(len(program.stages)))
+  if not any(_candidates(program, s, has_gpu, 0.0) for s in program.stages):
     return best
+  seconds = _seconds(best, tensors)
+  if seconds is None or seconds < _SECONDS_WORTH_A_CHOICE:
+    return best
+  loop_seconds = seconds
+  per_client = seconds / int(tensors[0])
+  for number, stage in enumerate(program.stages):
+    for strategy in _candidates(program, stage, has_gpu, per_client):
+      schedules = list(best.schedules)
+      schedules[number] = schedule_lib.Schedule(strategy)
+      trace, now = _try(make_trace, tensors, schedules, best)
+      if trace is not None and now is not None and (
+          now < _CLEARLY_FASTER * seconds
+      ):
+        best, seconds = trace, now
+  logging.info(
+      'A computation of %d stages runs with %s: %.4f s, %.4f s in loops.',
+      len(best.schedules), schedule_lib.text(best.schedules), seconds,
+      loop_seconds,
+  )
+  return best
 
-  def _candidates(self, stage, seconds_per_client) -> list:
-    """Returns the strategies that may be faster than a loop."""
-    graphs = self._program.graphs_at_clients(stage)
-    if not graphs or any(graph.is_stateful for graph in graphs):
-      return []
-    if self._has_gpu:
-      # XLA drops assertions, which must fail as in other strategies.
-      asserts = any('Assert' in graph.operations for graph in graphs)
-      return ['vectorized'] if asserts else ['vectorized', 'xla']
-    if any(graph.has_convolutions for graph in graphs):
-      return []  # On a CPU both are slower, XLA by a factor of 50.
-    if seconds_per_client > _SECONDS_OF_ARITHMETIC:
-      return []
-    return ['vectorized']  # On a CPU, XLA compiles a round for a minute.
 
-  def _try(
-      self, schedules, best
-  ) -> tuple[Optional[schedule_lib.Trace], Optional[float]]:
-    """Returns (the trace, its seconds), or (None, None) if it is no use.
+def _candidates(program, stage, has_gpu, seconds_per_client) -> list:
+  """Returns the strategies that may be faster than a loop."""
+  graphs = program.graphs_at_clients(stage)
+  if not graphs or any(graph.is_stateful for graph in graphs):
+    return []
+  if has_gpu:
+    # XLA drops assertions, which must fail as in other strategies.
+    asserts = any('Assert' in graph.operations for graph in graphs)
+    return ['vectorized'] if asserts else ['vectorized', 'xla']
+  if any(graph.has_convolutions for graph in graphs):
+    return []  # On a CPU both are slower, XLA by a factor of 50.
+  if seconds_per_client > _SECONDS_OF_ARITHMETIC:
+    return []
+  return ['vectorized']  # On a CPU, XLA compiles a round for a minute.
 
-    One client is tried first: XLA may take a hundred times longer.
-    """
-    alone = [tf.ones_like(self._tensors[0]), *self._tensors[1:]]
-    try:
-      trace = self._make_trace(schedules)
-      seconds = _seconds(trace, alone, num_calls=1)
-      usual = _seconds(best, alone, num_calls=1)
-      if seconds is None or usual is None or seconds > _HOPELESS * usual:
-        return None, None
-      return trace, _seconds(trace, self._tensors)
-    except Exception as reason:  # pylint: disable=broad-except  TF has many.
-      logging.info(
-          '%s is not possible: %s', schedule_lib.text(schedules), reason
-      )
+
+def _try(
+    make_trace, tensors, schedules, best
+) -> tuple[Optional[schedule_lib.Trace], Optional[float]]:
+  """Returns (the trace, its seconds), or (None, None) if it is no use.
+
+  One client is tried first: XLA may take a hundred times longer.
+  """
+  alone = [tf.ones_like(tensors[0]), *tensors[1:]]
+  try:
+    trace = make_trace(schedules)
+    seconds = _seconds(trace, alone, num_calls=1)
+    usual = _seconds(best, alone, num_calls=1)
+    if seconds is None or usual is None or seconds > _HOPELESS * usual:
       return None, None
+    return trace, _seconds(trace, tensors)
+  except Exception as reason:  # pylint: disable=broad-except  TF has many.
+    logging.info(
+        '%s is not possible: %s', schedule_lib.text(schedules), reason
+    )
+    return None, None
 
 
 def _seconds(trace, tensors, num_calls=_MEASURED_CALLS) -> Optional[float]:

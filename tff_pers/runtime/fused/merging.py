@@ -9,6 +9,7 @@ from typing import Any, Callable, Optional
 import tensorflow as tf
 
 from tff_pers.runtime.fused import client_loop
+from tff_pers.runtime.fused import singles as singles_lib
 from tff_pers.runtime.fused.values import layout
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import structure
@@ -21,11 +22,9 @@ def merge(
 ) -> Any:
   """Returns the accumulator of all clients.
 
-  Args:
-    aggregate: The aggregate, see `client_loop`.
-    singles: What clients change in the accumulators, see
-      `client_loop.Aggregate.single`: `packing.Rows` or `packing.Pieces`.
-    num_clients: int32 scalar, > 0.
+  The singles are what clients change in the accumulators, see
+  `client_loop.Aggregate.single`: `packing.Rows` or `packing.Pieces`;
+  `num_clients` is an int32 scalar, > 0.
   """
   # Tensors that no client changes are the same for all.
   leaves = aggregate.whole(singles)
@@ -47,11 +46,10 @@ def _concatenated(pieces: Any):
   return tf.reshape(pieces.entries, shape)
 
 
-def _added(rows: packing.Rows):
-  return tf.reduce_sum(rows.tensor, axis=0)
-
-
-_JOIN: dict[str, Callable[[Any], tf.Tensor]] = {_CONCATENATE: _concatenated, _ADD: _added}
+_JOIN: dict[str, Callable[[Any], tf.Tensor]] = {
+    _CONCATENATE: _concatenated,
+    _ADD: lambda rows: tf.reduce_sum(rows.tensor, axis=0),
+}
 
 
 def _joins(aggregate, leaves) -> Optional[list]:
@@ -59,24 +57,10 @@ def _joins(aggregate, leaves) -> Optional[list]:
   types = structure.leaves(aggregate.type)
   if any(None in (t.shape or [None])[1:] for t in types):
     return None
-  count = len(types)
-
-  @tf.function(autograph=False)
-  def merged(*tensors):
-    a, b = (
-        structure.unflatten(aggregate.type, side)
-        for side in (tensors[:count], tensors[count:])
-    )
-    return structure.flatten(aggregate.merge((a, b)), aggregate.type)
-
-  concrete = merged.get_concrete_function(
-      *(tf.TensorSpec(t.shape, t.dtype) for t in types * 2)
+  inputs, outputs = singles_lib.traced(
+      aggregate.merge, aggregate.type, aggregate.type, types * 2
   )
-  inputs = [t.name for t in concrete.inputs]
-  found = [
-      _join(output, *pair)
-      for output, *pair in zip(concrete.outputs, inputs, inputs[count:])
-  ]
+  found = list(map(_join, outputs, inputs, inputs[len(types):]))
   fits = [_is_joined_by(leaf, join) for join, leaf in zip(found, leaves)]
   return found if all(fits) else None
 
@@ -93,20 +77,13 @@ def _is_joined_by(leaf, join: Optional[str]) -> bool:
 
 def _join(output, left: str, right: str) -> Optional[str]:
   """Returns how `output` joins the tensors of these names, or None."""
-  op = _source(output).op
-  names = [_source(t).name for t in op.inputs]
+  op = singles_lib.copied(output).op
+  names = [singles_lib.copied(t).name for t in op.inputs]
   if op.type == _ADD and names == [left, right]:
     return _ADD
   if op.type == _CONCATENATE and names[:-1] == [left, right]:
     return _CONCATENATE if tf.get_static_value(op.inputs[2]) == 0 else None
   return None
-
-
-def _source(tensor):
-  """Returns the tensor of which `tensor` is a copy."""
-  while tensor.op.type == 'Identity':
-    tensor = tensor.op.inputs[0]
-  return tensor
 
 
 def _tree(aggregate, singles, num_clients):

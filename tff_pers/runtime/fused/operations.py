@@ -127,8 +127,10 @@ def is_of_the_host(node: tf.compat.v1.NodeDef) -> bool:
 
 def stateful(operations: Iterable[str]) -> frozenset:
   """Returns those that keep a state, draw at random, or act on the outside."""
+  known = {op: op_def_registry.get(op) for op in operations}
   return frozenset(
-      op for op in operations if op not in _HARMLESS and _is_stateful(op)
+      op for op, definition in known.items()
+      if op not in _HARMLESS and definition and definition.is_stateful
   )
 
 
@@ -174,8 +176,3 @@ def repeat(operations: Iterable[str]) -> bool:
 def reads_files(operations: Iterable[str]) -> bool:
   """Whether one reads a file, which TensorFlow assumes to be constant."""
   return not _FILES.isdisjoint(operations)
-
-
-def _is_stateful(op: str) -> bool:
-  definition = op_def_registry.get(op)
-  return definition is not None and definition.is_stateful

@@ -163,14 +163,7 @@ class FusedContext(tff.framework.SyncContext):
     self.executor = executor
 
   def invoke(self, comp: tff.Computation, arg: Any) -> Any:
-    """Runs a computation; TFF calls this.
-
-    Args:
-      comp: The `tff.Computation`.
-      arg: Its argument, or None.
-
-    Returns:
-      Its result.
+    """Returns the result of a computation; TFF calls this.
 
     Raises:
       errors.ComputationError: If one of its operations fails.
@@ -192,14 +185,9 @@ class AsyncFusedContext(tff.framework.AsyncExecutionContext):
     self.executor = executor
 
   async def invoke(self, comp, arg):
-    """Runs a computation in a thread; TFF awaits this.
+    """Returns the result of a computation, run in a thread; TFF awaits this.
 
-    Args:
-      comp: The `tff.Computation`.
-      arg: Its argument, None, or a coroutine that returns it.
-
-    Returns:
-      Its result.
+    The argument may be a coroutine that returns it.
 
     Raises:
       errors.ComputationError: If one of its operations fails.

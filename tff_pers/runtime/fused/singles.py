@@ -7,7 +7,7 @@ taken from there; an unchanged tensor is the same for all clients and need not
 be collected from any.
 """
 
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -43,14 +43,8 @@ def sources(
 ) -> list[Optional[Source]]:
   """Returns the sources of the tensors of `accumulate((zero, message))`.
 
-  Args:
-    accumulate: `(accumulator, message) -> accumulator`.
-    zero: The accumulator before the first client, tensors of a graph.
-    state_type: TFF type of the accumulator.
-    message_type: TFF type of a message.
-
-  Returns:
-    The source of each tensor of the accumulator; None if it is computed.
+  `zero`, tensors of a graph, is the accumulator before the first client. The
+  source of a tensor that is computed is None.
   """
   start = structure.flatten(zero, state_type)
   if structure.has_sequence(message_type):
@@ -62,32 +56,22 @@ def sources(
       None if tensor.shape.num_elements() == 0 else _known(tensor)
       for tensor in start
   ]
-  count = len(start)
 
-  @tf.function(autograph=False)
-  def accumulated(*tensors):
+  def accumulated(argument):
+    state, message = argument
     # As constants, they decide which branch of a conditional is taken.
-    state = [
-        tensor if value is None else tf.constant(value, tensor.dtype)
-        for tensor, value in zip(tensors, known)
-    ]
-    result = accumulate((
-        structure.unflatten(state_type, state),
-        structure.unflatten(message_type, tensors[count:]),
-    ))
-    return structure.flatten(result, state_type)
+    return accumulate((_with_values(state, state_type, known), message))
 
-  concrete = accumulated.get_concrete_function(
-      *(tf.TensorSpec(t.shape, t.dtype) for t in start),
-      *(tf.TensorSpec(t.shape, t.dtype) for t in message_types),
+  inputs, outputs = traced(
+      accumulated, state_type, message_type, [*start, *message_types]
   )
-  names = {
-      tensor.name: leaf
-      for leaf, tensor in enumerate(concrete.inputs[:count + len(message_types)])
-  }
-  found = [_origin(tensor) for tensor in concrete.outputs]
+  leaf_of = {name: leaf for leaf, name in enumerate(inputs)}
+  found = [_origin(tensor) for tensor in outputs]
   return [
-      _source(None if tensor is None else names.get(tensor.name), place, count)
+      _source(
+          None if tensor is None else leaf_of.get(tensor.name), place,
+          len(start),
+      )
       for place, tensor in enumerate(found)
   ]
 
@@ -96,16 +80,51 @@ def within(zero: Any, state_type: tff.Type) -> Any:
   """Returns `zero` with known values as constants of the loop's body.
 
   Other tensors from outside are carried through every iteration.
-
-  Args:
-    zero: The accumulator before the first client.
-    state_type: Its TFF type.
   """
   start = structure.flatten(zero, state_type)
+  return _with_values(zero, state_type, map(_known, start))
+
+
+def _with_values(state, state_type, known) -> Any:
+  """Returns an accumulator with constants where a value is not None."""
   return structure.unflatten(state_type, [
       tensor if value is None else tf.constant(value, tensor.dtype)
-      for tensor, value in zip(start, map(_known, start))
+      for tensor, value in zip(structure.flatten(state, state_type), known)
   ])
+
+
+def traced(
+    function: Callable[[Any], Any], first: tff.Type, second: tff.Type,
+    like: Sequence[Any],
+) -> tuple[list[str], list[tf.Tensor]]:
+  """Returns the names of the inputs of a traced function, and its outputs.
+
+  The function is from a pair of values of the types `first` and `second` to one
+  of the type `first`; `like` has shape and dtype of each tensor of the pair.
+  """
+  count = len(structure.leaves(first))
+
+  @tf.function(autograph=False)
+  def flat(*tensors):
+    pair = (
+        structure.unflatten(first, tensors[:count]),
+        structure.unflatten(second, tensors[count:]),
+    )
+    return structure.flatten(function(pair), first)
+
+  concrete = flat.get_concrete_function(
+      *(tf.TensorSpec(t.shape, t.dtype) for t in like)
+  )
+  # Captured tensors, if any, come last.
+  names = [tensor.name for tensor in concrete.inputs[:len(like)]]
+  return names, concrete.outputs
+
+
+def copied(tensor: tf.Tensor) -> tf.Tensor:
+  """Returns the tensor of which `tensor` is a copy."""
+  while tensor.op.type == 'Identity':
+    tensor = tensor.op.inputs[0]
+  return tensor
 
 
 def _source(leaf: Optional[int], place: int, count: int) -> Optional[Source]:

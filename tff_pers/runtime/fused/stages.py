@@ -44,7 +44,7 @@ class Program:
     evaluator: Evaluates its blocks.
     stages: Its stages in order.
     passes: The largest number of passes of a graph over a data set; infinity if
-      one is used in any other way, see `graphs.passes`.
+      one is used in any other way, see `graphs.graph`.
   """
 
   def __init__(
@@ -53,10 +53,6 @@ class Program:
       evaluator_class: Callable[..., evaluation.Evaluator] = evaluation.Evaluator,
   ):
     """Divides the line into stages.
-
-    Args:
-      line: The computation.
-      evaluator_class: Creates the evaluator of its blocks.
 
     Raises:
       sequences.Unsupported: If the computation cannot be fused.
@@ -130,16 +126,11 @@ class Program:
     return demands
 
   def trace(self, argument: Any, num_clients: Any, mapper: Callable) -> Any:
-    """Adds the computation to the graph being traced.
+    """Adds the computation to the graph being traced; returns its result.
 
-    Args:
-      argument: The argument as `layout` reads it.
-      num_clients: int32 scalar, size of the cohort.
-      mapper: Runs the clients of a stage, see `mapping`.
-
-    Returns:
-      The result: nested tuples of tensors, `packing.Rows`, `packing.Pieces` and
-      `sequences.Sequence`s.
+    That is nested tuples of tensors, `packing.Rows`, `packing.Pieces` and
+    `sequences.Sequence`s. `argument` is what `layout` reads, `num_clients` an
+    int32 scalar, and `mapper` runs the clients of a stage, see `mapping`.
     """
     self.evaluator.start()
     env = {}

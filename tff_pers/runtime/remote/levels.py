@@ -206,7 +206,7 @@ def _turn(half: _Half, packs, used, types) -> Optional[Turn]:
     return None
   unpacked = [
       (name, tff.framework.Selection(
-          _reference(packs[name].pack, types),
+          tff.framework.Reference(packs[name].pack, types[packs[name].pack]),
           index=packs[name].packed.index(name),
       ))
       for name in sorted(half.inputs & packs.keys())
@@ -246,12 +246,10 @@ def _compile(inputs, steps, outputs, types) -> Turn:
   return Turn(function, inputs, outputs)
 
 
-def _reference(name: str, types) -> line.Block:
-  return tff.framework.Reference(name, types[name])
-
-
 def _references(names, types) -> line.Block:
-  return tff.framework.Struct([_reference(name, types) for name in names])
+  return tff.framework.Struct([
+      tff.framework.Reference(name, types[name]) for name in names
+  ])
 
 
 # An aggregation, <value, zero, accumulate, merge, report>, has three parts.

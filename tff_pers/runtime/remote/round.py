@@ -24,13 +24,8 @@ def run(
 ) -> Any:
   """Runs `program`; the first worker is the server, too.
 
-  Args:
-    program: The computation.
-    argument: Its argument, or None; a value at clients is a list.
-    num_clients: Size of the cohort.
-    workers: The workers to use, at least one; if there are more of them than
-      clients, the last ones stay idle.
-    deadline: Time limit, in terms of `time.monotonic()`.
+  If there are more workers than clients, the last ones stay idle. A value at
+  clients is a list, and the deadline one of `time.monotonic()`.
 
   Returns:
     The result: nested `tff.structure.Struct`s of values as TFF deserializes.

@@ -36,9 +36,6 @@ class WorkerLost(Exception):
 class WorkerLate(Exception):
   """A worker is alive, but has missed the deadline."""
 
-  def __init__(self, address: str):
-    super().__init__(address)
-
 
 class Worker:
   """A worker that is leased to us, from then on watched by a heartbeat.
@@ -194,27 +191,24 @@ class Session:
     self._deadline = deadline
     # Functions that were sent, by the identity of the value.
     self._functions: dict[Any, Any] = {}
-    self._executor = self._request(
-        'GetExecutor',
-        executor_pb2.GetExecutorRequest(
-            cardinalities=[
-                executor_pb2.Cardinality(
-                    placement=computation_pb2.Placement(uri=tff.CLIENTS.uri),
-                    cardinality=num_clients,
-                )
-            ]
-        ),
+    cohort = executor_pb2.Cardinality(
+        placement=computation_pb2.Placement(uri=tff.CLIENTS.uri),
+        cardinality=num_clients,
+    )
+    self._executor = worker.request(
+        'GetExecutor', executor_pb2.GetExecutorRequest(cardinalities=[cohort]),
+        deadline,
     ).executor
 
-  def _request(self, method, message):
+  def _request(self, method: str, **fields: Any) -> Any:
+    message = getattr(executor_pb2, f'{method}Request')(
+        executor=self._executor, **fields
+    )
     return self._worker.request(method, message, self._deadline)
 
   def create(self, value: executor_pb2.Value) -> executor_pb2.ValueRef:
     """Sends a value and returns a reference to it."""
-    return self._request(
-        'CreateValue',
-        executor_pb2.CreateValueRequest(executor=self._executor, value=value),
-    ).value_ref
+    return self._request('CreateValue', value=value).value_ref
 
   def call(
       self,
@@ -230,35 +224,20 @@ class Session:
       element = executor_pb2.CreateStructRequest.Element
       argument = self._request(
           'CreateStruct',
-          executor_pb2.CreateStructRequest(
-              executor=self._executor,
-              element=[element(value_ref=ref) for ref in arguments],
-          ),
+          element=[element(value_ref=ref) for ref in arguments],
       ).value_ref
     result = self._request(
-        'CreateCall',
-        executor_pb2.CreateCallRequest(
-            executor=self._executor,
-            function_ref=self._functions[id(function)],
-            argument_ref=argument,
-        ),
+        'CreateCall', function_ref=self._functions[id(function)],
+        argument_ref=argument,
     ).value_ref
     return [
-        self._request(
-            'CreateSelection',
-            executor_pb2.CreateSelectionRequest(
-                executor=self._executor, source_ref=result, index=i
-            ),
-        ).value_ref
+        self._request('CreateSelection', source_ref=result, index=i).value_ref
         for i in range(num_results)
     ]
 
   def fetch(self, ref: executor_pb2.ValueRef) -> executor_pb2.Value:
     """Waits for a value and returns it."""
-    return self._request(
-        'Compute',
-        executor_pb2.ComputeRequest(executor=self._executor, value_ref=ref),
-    ).value
+    return self._request('Compute', value_ref=ref).value
 
   def close(self) -> None:
     """Frees all values, if the worker can be reached."""

@@ -26,18 +26,15 @@ class _Stopped(Exception):
 
 
 def run(argv: Sequence[str]) -> int:
-  """Serves until a signal arrives, see `binaries.worker`; returns exit code.
-
-  Args:
-    argv: The command line.
-  """
+  """Serves until a signal arrives, see `binaries.worker`; returns exit code."""
   try:
     values = _parse(argv)
     files = tls.files(values.tls_cert, values.tls_key, values.tls_ca)
     listener = _listen(values.host, values.port)
   except (flags.Error, ValueError) as error:
     return _fail(2, str(error).replace('`tls_', '`--tls_'))
-  if files is None and not _is_loopback(listener):
+  address = ipaddress.ip_address(listener.getsockname()[0])
+  if files is None and not address.is_loopback:
     print(
         f'worker: everybody who can reach {values.host}:{values.port} can run'
         ' any code here. Tip: --tls_cert, or a private network.',
@@ -101,10 +98,6 @@ def _listen(host: str, port: int) -> socket.socket:
     ) from error
 
 
-def _is_loopback(listener: socket.socket) -> bool:
-  return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
-
-
 def _end_on_signals() -> None:
   """Raises `_Stopped` on SIGTERM, SIGINT, and when our parent is gone."""
 
@@ -144,10 +137,6 @@ def _wait_for_an_end(
   TFF's worker keeps the values of a driver and computes until told otherwise,
   which a driver that was killed cannot do. Only ending the worker frees all of
   that.
-
-  Args:
-    worker: The worker.
-    relay: The relay that drivers connect through.
 
   Returns:
     None if the driver has left; else what is wrong with the worker.

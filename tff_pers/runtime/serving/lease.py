@@ -11,6 +11,7 @@ heartbeat of our own would have to come from a thread of the driver, and Python
 runs no other thread while it serializes a large argument, which takes minutes.
 """
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -79,9 +80,7 @@ class Lease:
   def __init__(self, address: str, context: Optional[ssl.SSLContext] = None):
     """Asks for the lease, which lasts until `close` or until it is lost.
 
-    Args:
-      address: The worker's address, host:port.
-      context: The TLS context; None: no TLS.
+    The address is host:port; without a context, there is no TLS.
 
     Raises:
       NotYet: If the worker does not answer, or serves another driver.
@@ -112,10 +111,8 @@ class Lease:
   def close(self) -> None:
     """Gives the worker back."""
     self._ended.set()
-    try:
+    with contextlib.suppress(OSError):  # The connection has ended already.
       self._socket.shutdown(socket.SHUT_RDWR)
-    except OSError:  # The connection has ended already.
-      pass
 
   def _ask(self, address: str) -> None:
     """Returns if the lease is granted, else raises."""
@@ -135,7 +132,11 @@ class Lease:
       raise self._without_an_answer(address)
     answer = from_line(line)
     if answer is None:
-      raise Refused(_foreign(address, line))
+      raise Refused(
+          '`workers` must be started by `python -m binaries.worker` of this'
+          f' version, found another server at {address}, which answers'
+          f' {line[:20]!r}.'
+      )
     if answer['version'] != version():
       raise Refused(
           f'`workers` must be of this program\'s version ({version()}), found'
@@ -158,10 +159,8 @@ class Lease:
 
   def _wait_for_its_end(self) -> None:
     self._socket.settimeout(None)
-    try:
+    with contextlib.suppress(OSError):
       self._socket.recv(1)
-    except OSError:
-      pass
     self._ended.set()
     self._socket.close()
 
@@ -218,12 +217,4 @@ def _tls_failed(address: str, reason: str) -> Refused:
       '`tls_ca` must have signed the certificates of both sides, and the'
       f' worker\'s must name its host, found that TLS with {address} fails:'
       f' {reason.replace("_", " ").lower().rstrip(".")}.'
-  )
-
-
-def _foreign(address: str, said: bytes) -> str:
-  return (
-      '`workers` must be started by `python -m binaries.worker` of this'
-      f' version, found another server at {address}, which answers'
-      f' {said[:20]!r}.'
   )

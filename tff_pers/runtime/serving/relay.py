@@ -23,6 +23,9 @@ class Relay:
   After a lease no driver is admitted until `open` is called again, so that the
   worker can be restarted: that frees the values of the last driver, and ends
   its computations.
+
+  Attributes:
+    left: The driver whose lease has ended since `open`, or None.
   """
 
   def __init__(
@@ -35,18 +38,13 @@ class Relay:
     # Leases and calls. Who still waits for an answer is not one of them: over
     # TLS, an end without an answer means that a certificate is refused.
     self._connections: set[asyncio.StreamWriter] = set()
-    self._last: Optional[str] = None
+    self.left: Optional[str] = None
     lease.keep_alive(listener)
     self._loop = asyncio.new_event_loop()
     threading.Thread(target=self._loop.run_forever, daemon=True).start()
     self._wait_for(asyncio.start_server(
         self._answer, sock=listener, ssl=context, limit=_CHUNK_BYTES
     ))
-
-  @property
-  def left(self) -> Optional[str]:
-    """The driver whose lease has ended since `open`, or None."""
-    return self._last
 
   def open(self, worker: str) -> None:
     """Admits a driver to the worker at `worker`, unix:path."""
@@ -61,7 +59,7 @@ class Relay:
 
   async def _set_worker(self, worker: Optional[str]) -> None:
     self._end_connections()
-    self._worker, self._last = worker, None
+    self._worker, self.left = worker, None
 
   def _end_connections(self) -> None:
     self._leases.clear()
@@ -116,7 +114,7 @@ class Relay:
   def _leave(self, writer) -> None:
     """Ends one lease; after the driver's last lease, the worker is closed."""
     if self._leases == {writer}:
-      self._worker, self._last = None, self._name
+      self._worker, self.left = None, self._name
       self._end_connections()
     self._leases.discard(writer)
 

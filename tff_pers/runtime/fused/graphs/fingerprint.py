@@ -72,10 +72,8 @@ def of_graph(proto: Any) -> bytes:
   """Returns the fingerprint of a TensorFlow graph as TFF serializes it."""
   graph_def = tf.compat.v1.GraphDef()
   proto.graph_def.Unpack(graph_def)
-  parameters: list[str] = []
-  results: list[str] = []
-  graph_lib.tensor_names(proto.parameter, parameters)
-  graph_lib.tensor_names(proto.result, results)
+  parameters = graph_lib.tensor_names(proto.parameter)
+  results = graph_lib.tensor_names(proto.result)
   if proto.initialize_op:
     results.append(proto.initialize_op)
   functions = _Functions(graph_def.library.function)
@@ -96,10 +94,8 @@ class _Functions:
   ) -> bytes:
     """Returns the fingerprint of nodes, made from their `results`.
 
-    Args:
-      nodes: Nodes of a graph, or of a function.
-      arguments: Names of their inputs.
-      results: Names of outputs, and `^name` for nodes run for their effect.
+    These are outputs, and `^name` for nodes run for their effect; `arguments`
+    are the names of inputs.
     """
     nodes = {node.name: node for node in nodes}
     done = {

@@ -8,6 +8,7 @@ data set becomes that element.
 """
 
 import collections
+import math
 from typing import Any, Callable
 
 import tensorflow as tf
@@ -18,8 +19,8 @@ from tensorflow.core.function.polymorphism import function_type
 from tensorflow.python.saved_model import function_deserialization
 
 from tff_pers.runtime.fused.graphs import inlining
+from tff_pers.runtime.fused.graphs import libraries
 from tff_pers.runtime.fused.graphs import number_variables
-from tff_pers.runtime.fused.graphs import passes
 from tff_pers.runtime.fused import operations
 from tff_pers.runtime.fused.values import packing
 from tff_pers.runtime.fused.values import sequences
@@ -35,6 +36,7 @@ _ANONYMOUS_TABLES = {
     'MutableHashTableOfTensorsV2': 'AnonymousMutableHashTableOfTensors',
     'MutableDenseHashTableV2': 'AnonymousMutableDenseHashTable',
 }
+_PASSES = ('DatasetToSingleElement', 'ReduceDataset')
 _SHARING_ATTRIBUTES = ('container', 'shared_name', 'use_node_name_sharing')
 _CONVOLUTIONS = frozenset({
     'Conv2D', 'Conv2DBackpropFilter', 'Conv2DBackpropInput', 'Conv3D',
@@ -52,7 +54,9 @@ class Graph:
     is_private: Whether it has no state but variables, separate for each call.
     has_convolutions: Whether there is a convolution.
     has_races: Whether calls on a CPU must not overlap.
-    passes: The number of passes over one of its data sets, see `passes`.
+    passes: The largest number of full passes over one of its data sets;
+      infinity if one is used in any other way: a part is taken, or it is
+      mapped, returned, or read in a branch.
   """
 
   def __init__(
@@ -79,8 +83,7 @@ class Graph:
     graph_def = tf.compat.v1.GraphDef()
     proto.graph_def.Unpack(graph_def)
     _drop_unneeded(graph_def, proto)
-    variants: set[str] = set()
-    _variants(proto.parameter, variants)
+    variants = set(_data_sets(proto.parameter))
     if variants:
       graph_def = inlining.inline(graph_def, variants)
     nodes = list(graph_def.node)
@@ -89,7 +92,7 @@ class Graph:
     self.operations = frozenset(node.op for node in nodes)
     if operations.reads_files(self.operations):
       raise sequences.Unsupported('A file is read, which may change.')
-    self.passes = passes.count(graph_def, variants, proto.result)
+    self.passes = _count_passes(graph_def, variants, _data_sets(proto.result))
     stateful = operations.stateful(self.operations)
     self.is_stateful = bool(stateful)
     self.is_private = operations.only_variables(stateful)
@@ -115,23 +118,18 @@ class Graph:
         wrapper_function=_with_result_type,
     )
     graph_def.ClearField('library')
-    for node in graph_def.node:
-      _rename_functions(node, self._functions)
+    libraries.rename(graph_def.node, {
+        old: _name(function) for old, function in self._functions.items()
+    })
     self._graph_def = graph_def
 
   def __call__(self, argument: Any = None) -> Any:
-    """Adds the graph's operations to the graph being traced.
+    """Adds the operations to the graph being traced; returns the result.
 
-    Args:
-      argument: Nested tuples of tensors and `sequences.Sequence`s, in the order
-        of the computation's type.
-
-    Returns:
-      The result, in the same form.
+    It and the argument are nested tuples of tensors and `sequences.Sequence`s,
+    in the order of the computation's type.
     """
-    fetches: list[str] = []
-    tensor_names(self._result, fetches)
-    values = self._tensors(argument, fetches)
+    values = self._tensors(argument, tensor_names(self._result))
     return _unflatten(
         self._result, self._type.result, iter(values),
         lambda name: self._tensors(argument, [name])[0],
@@ -177,7 +175,7 @@ class Graph:
     elements: dict[str, list] = {}
     for name, sequence in given.items():
       elements[name] = []
-      for tensor in _flat(sequence):
+      for tensor in sequences.flat(sequence.segments or ()):
         node = graph_def.node.add(
             name=f'{name}/part_{len(elements[name])}', op='Placeholder'
         )
@@ -246,10 +244,10 @@ def _drop_unneeded(graph_def, proto) -> None:
 
   A Keras model, for example, leaves placeholders that are never fed.
   """
-  names = [proto.initialize_op, proto.session_token_tensor_name]
-  tensor_names(proto.parameter, names)
-  tensor_names(proto.result, names)
-  needed = _ancestors(graph_def, [name for name in names if name])
+  needed = _ancestors(graph_def, filter(None, [
+      proto.initialize_op, proto.session_token_tensor_name,
+      *tensor_names(proto.parameter), *tensor_names(proto.result),
+  ]))
   nodes = [node for node in graph_def.node if node.name in needed]
   for node in nodes:
     node.attr.pop('_class', None)  # Names nodes that may be replaced.
@@ -275,17 +273,6 @@ def _run_first(graph_def, name: str) -> None:
   for node in graph_def.node:
     if node.name not in needed and node.op not in ('Placeholder', 'Const'):
       node.input.append('^' + name)
-
-
-def _rename_functions(node, functions) -> None:
-  """Replaces names of functions by those of the loaded `functions`."""
-  if node.op in functions:
-    node.op = _name(functions[node.op])
-  for value in node.attr.values():
-    field = value.WhichOneof('value')
-    called = [value.func] if field == 'func' else value.list.func
-    for function in called if field in ('func', 'list') else ():
-      function.name = _name(functions[function.name])
 
 
 def _wait_for_inputs(node) -> None:
@@ -360,10 +347,6 @@ def _is_single(sequence) -> bool:
   )
 
 
-def _flat(sequence: sequences.Sequence) -> list:
-  return sequences.flat(sequence.segments or ())
-
-
 def _bind(binding, value, inputs) -> None:
   """Adds the tensors of `value` to `inputs`, by the names of `binding`."""
   case = binding.WhichOneof('binding')
@@ -376,34 +359,40 @@ def _bind(binding, value, inputs) -> None:
     inputs[binding.sequence.variant_tensor_name] = value
 
 
-def _variants(binding, names) -> None:
-  """Adds the nodes of the data sets of `binding` to `names`."""
-  for part in binding.struct.element:
-    _variants(part, names)
-  if binding.WhichOneof('binding') == 'sequence':
-    names.add(binding.sequence.variant_tensor_name.split(':')[0])
-
-
-def tensor_names(binding: Any, names: list[str]) -> None:
-  """Appends the names of the tensors of `binding` to `names`."""
+def tensor_names(binding: Any) -> list[str]:
+  """Returns the names of the tensors of `binding` in order."""
   case = binding.WhichOneof('binding')
-  if case == 'struct':
-    for part in binding.struct.element:
-      tensor_names(part, names)
-  elif case == 'tensor':
-    names.append(binding.tensor.tensor_name)
-  elif case == 'sequence':
-    names.append(binding.sequence.variant_tensor_name)
+  if case == 'tensor':
+    return [binding.tensor.tensor_name]
+  if case == 'sequence':
+    return [binding.sequence.variant_tensor_name]
+  return [name for part in binding.struct.element for name in tensor_names(part)]
+
+
+def _count_passes(graph_def, variants, results) -> float:
+  """Returns `Graph.passes`, by the nodes of arguments and of results."""
+  found: dict[str, float] = {name: 0 for name in variants}
+  for node in graph_def.node:
+    for position, source in enumerate(node.input):
+      name = source.split(':')[0]
+      if name in found:
+        is_pass = position == 0 and node.op in _PASSES
+        found[name] += 1 if is_pass else math.inf
+  found.update((name, math.inf) for name in results if name in found)
+  return max(found.values(), default=0)
+
+
+def _data_sets(binding) -> list[str]:
+  """Returns the names of the nodes of the data sets of `binding`."""
+  if binding.WhichOneof('binding') == 'sequence':
+    return [binding.sequence.variant_tensor_name.split(':')[0]]
+  return [name for part in binding.struct.element for name in _data_sets(part)]
 
 
 def _unflatten(binding, type_signature, values, again):
   """Returns nested tuples of `values`, with the shapes of the type.
 
-  Args:
-    binding: TFF's binding of the result.
-    type_signature: Its type.
-    values: Iterator over its tensors.
-    again: Creates the data set of that name again.
+  `again` creates the data set of a name again.
   """
   case = binding.WhichOneof('binding')
   if case == 'struct':

@@ -15,11 +15,9 @@ _CALLS = ('PartitionedCall', 'StatefulPartitionedCall')
 
 
 def inline(graph_def: Any, variants: Iterable[str]) -> Any:
-  """Returns `graph_def` with calls on data sets inlined, at all depths.
+  """Returns a `GraphDef` with calls on data sets inlined, at all depths.
 
-  Args:
-    graph_def: A `GraphDef`.
-    variants: Names of the placeholders of data sets.
+  `variants` are the names of the placeholders of data sets.
   """
   functions = {f.signature.name: f for f in graph_def.library.function}
   with tf.Graph().as_default():
@@ -61,7 +59,7 @@ def _inline_call(graph_def, call, function):
     node = _copy(inlined, node)
     for k, source in enumerate(node.input):
       if not source.startswith('^') and _node(source) == call.name:
-        node.input[k] = results[_index(source)]
+        node.input[k] = results[int(source.partition(':')[2] or 0)]
   for node in body.node:
     if node.name in arguments:
       continue
@@ -101,7 +99,3 @@ def _renamed(source: str, prefix: str, arguments) -> str:
 
 def _node(source: str) -> str:
   return source.split(':')[0]
-
-
-def _index(source: str) -> int:
-  return int(source.split(':')[1]) if ':' in source else 0

@@ -102,12 +102,8 @@ def _name_arguments(function: Any) -> None:
 def of_optimized(graph: Any, name: str) -> tuple[list[int], Any]:
   """Returns a function's optimized graph as a library; its own comes last.
 
-  Args:
-    graph: The `GraphDef`, with nodes for arguments and results.
-    name: The function's new name.
-
-  Returns:
-    (the numbers of the arguments that it uses, the library).
+  The graph has nodes for arguments and results, and the function gets a new
+  name. The numbers of the arguments that it uses come first.
   """
   functions = _reached(graph)
   library = function_pb2.FunctionDefLibrary(function=functions.values())

@@ -64,11 +64,7 @@ def numbered(
 ) -> tuple[bytes, list[number_inputs.NumberInput]]:
   """Returns a serialized computation that names its inputs by their place.
 
-  Args:
-    content: A computation.
-
-  Returns:
-    (the bytes, the inputs in the order in which the computation names them).
+  The inputs come next, in the order in which the computation names them.
   """
   found: dict[int, number_inputs.NumberInput] = {}
 
@@ -110,12 +106,10 @@ def _of_variables(nodes: Any) -> Iterator[tuple[Any, int, str]]:
 
 
 def read_inputs(nodes: Any, output: str) -> None:
-  """Replaces constants that are inputs by reads of variables.
+  """Replaces constants that are inputs by reads of variables, in place.
 
-  Args:
-    nodes: The nodes of a graph or of a function; changed in place.
-    output: How the nodes name the only output of a read: '' in a graph,
-      `:value:0` in a function.
+  The nodes are those of a graph or of a function, and name the only output of a
+  read by its name and `output`: '' in a graph, `:value:0` in a function.
   """
   reads: dict[str, str] = {}  # Every use of an input shares one read.
   for node in list(nodes):

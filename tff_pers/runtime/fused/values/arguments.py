@@ -33,13 +33,7 @@ class Converter:
   """
 
   def __init__(self, max_bytes: int, device: str, result_tensors: results.ResultTensors):
-    """Initializes the converter.
-
-    Args:
-      max_bytes: Maximum bytes cached for arguments.
-      device: Device on which to place the tensors.
-      result_tensors: Tensors of earlier results.
-    """
+    """Initializes the converter, which caches at most `max_bytes`."""
     self._reader = reading.Reader(max_bytes)
     self._device = device
     self._result_tensors = result_tensors
@@ -49,22 +43,25 @@ class Converter:
     self._on_host = False
 
   def ingest(
-      self, value: Any, type_signature: tff.Type, passes: float
-  ) -> tuple[Any, list[tf.Tensor]]:
-    """Returns the layout of an argument and its tensors.
+      self, value: Any, type_signature: Optional[tff.Type], passes: float
+  ) -> tuple[Any, list[tf.Tensor], Optional[int]]:
+    """Returns the layout of an argument, its tensors, and its cohort's size.
 
-    Args:
-      value: The argument.
-      type_signature: Its type.
-      passes: The number of passes over a data set, see `graphs.passes`.
+    Without a type there is no argument; see also `cohort_size`. `passes` is the
+    number of passes over a data set, see `graphs.graph`.
 
     Raises:
       TypeError: If the argument does not match the type.
     """
     tensors: list[tf.Tensor] = []
+    if type_signature is None:
+      return None, tensors, None
+    value = python_values.unpacked(value, type_signature)
+    num_clients = cohort_size(value, type_signature)
     self._passes = passes
     try:
-      return self._ingest(value, type_signature, tensors), tensors
+      found = self._ingest(value, type_signature, tensors)
+      return found, tensors, num_clients
     except _Refused as refused:
       raise type(refused.error)(
           f'{refused.error} Field: {".".join(refused.path)}.'
@@ -130,7 +127,9 @@ class Converter:
 
   def _server_tensor(self, value, part):
     found = self._result_tensors.tensor(value)
-    if found is not None and _is_a(found, part):
+    if found is not None and found.dtype == tf.as_dtype(part.dtype) and (
+        tf.TensorShape(part.shape).is_compatible_with(found.shape)
+    ):
       return found
     return self._tensor(python_values.as_array(value, part))
 
@@ -165,14 +164,10 @@ class Converter:
   def _remembered(self, use, values, arrays, make, tensors, copies):
     """Appends the tensors of clients' values; returns their layout.
 
-    Args:
-      use: The purpose of the tensors, part of the cache's key.
-      values: The objects.
-      arrays: The contents of the objects.
-      make: Makes (the layout, the tensors).
-      tensors: List of tensors.
-      copies: From what `make` returned, returns arrays like `arrays` that the
-        caller cannot change.
+    `use` is the purpose of the tensors, part of the cache's key, and `arrays`
+    are the contents of the objects `values`. `make` makes (the layout, the
+    tensors), of which `copies` returns arrays like `arrays` that the caller
+    cannot change.
     """
     kept = self._stacks.get(use, values)
     if kept is not None and kept.shows(arrays):
@@ -246,10 +241,7 @@ class Converter:
   def _stack(self, values, arrays, part):
     """Returns the layout and the tensors of arrays of all clients.
 
-    Args:
-      values: The objects.
-      arrays: The contents of the objects.
-      part: TFF type of one of them.
+    These are the contents of the objects `values`, each of the type `part`.
     """
     dtype = tf.as_dtype(part.dtype)
     shape, on_host = _shape(part), self._on_host
@@ -395,11 +387,8 @@ def _vary(types, read) -> bool:
   """Returns whether the elements of sequences need a table of their shapes.
 
   Batches of equally shaped examples do not, even if the last one is shorter;
-  padded batches always do, so that all cohorts have the same layout.
-
-  Args:
-    types: Types of the tensors of an element.
-    read: The segments of each sequence.
+  padded batches always do, so that all cohorts have the same layout. `types`
+  are those of the tensors of an element, `read` the segments of each sequence.
   """
   return any(None in _shape(t)[1:] for t in types) or any(
       len(segments) > 2 for segments in read
@@ -448,12 +437,6 @@ def _as_list(value) -> list:
   raise cardinalities_utils.InvalidNonAllEqualValueError(
       value, tff.FederatedType(np.float32, tff.CLIENTS)
   )
-
-
-def _is_a(tensor, part) -> bool:
-  return tensor.dtype == tf.as_dtype(part.dtype) and tf.TensorShape(
-      part.shape
-  ).is_compatible_with(tensor.shape)
 
 
 def _shape(tensor_type) -> tuple:

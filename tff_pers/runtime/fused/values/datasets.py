@@ -55,7 +55,8 @@ def empty_segment(types: Sequence[tff.Type]) -> list:
   """Returns a segment without elements."""
   return [
       np.zeros(
-          [0, *(d or 0 for d in t.shape or ())], python_values.numpy_dtype(t)
+          [0, *(d or 0 for d in t.shape or ())],
+          python_values.numpy_dtype(t.dtype),
       )
       for t in types
   ]

@@ -3,7 +3,7 @@
 import collections
 import functools
 import hashlib
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -16,31 +16,14 @@ _MAX_FUNCTIONS = 64
 _loaded = collections.OrderedDict()
 
 
-class ElementFunction:
-  """A function of one element, with the values that it captures."""
-
-  def __init__(self, apply: Any, captured: Sequence[np.ndarray]):
-    self._apply, self._captured = apply, list(captured)
-
-  def __call__(self, stacked: Sequence[np.ndarray]) -> list:
-    """Returns the stacked results of the elements in `stacked`.
-
-    Raises:
-      tf.errors.InvalidArgumentError: If they differ in shape.
-    """
-    with tf.device('/CPU:0'):
-      return [
-          result.numpy() for result in self._apply(
-              [tf.convert_to_tensor(array) for array in stacked],
-              [tf.convert_to_tensor(value) for value in self._captured],
-          )
-      ]
-
-
 def load(
     library: Any, name: str, captured: Sequence[np.ndarray]
-) -> ElementFunction:
-  """Returns function `name` of `library`, a `FunctionDefLibrary`."""
+) -> Callable[[Sequence[np.ndarray]], list]:
+  """Returns function `name` of `library`, a `FunctionDefLibrary`.
+
+  It is from stacked elements to their stacked results, and raises a
+  `tf.errors.InvalidArgumentError` if these differ in shape.
+  """
   functions = {f.signature.name: f for f in library.function}
   key = _fingerprint(name, functions)
   if key not in _loaded:
@@ -56,7 +39,17 @@ def load(
     if len(_loaded) > _MAX_FUNCTIONS:
       _loaded.popitem(last=False)
   _loaded.move_to_end(key)
-  return ElementFunction(_loaded[key], captured)
+  return functools.partial(_applied, _loaded[key], captured)
+
+
+def _applied(function, captured, stacked) -> list:
+  with tf.device('/CPU:0'):
+    return [
+        result.numpy() for result in function(
+            [tf.convert_to_tensor(array) for array in stacked],
+            [tf.convert_to_tensor(value) for value in captured],
+        )
+    ]
 
 
 def _over_rows(function, stacked, captured):

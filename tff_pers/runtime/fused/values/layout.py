@@ -167,11 +167,9 @@ class Segments(NamedTuple):
   def sequence(
       self, tensors: Optional[Sequence[tf.Tensor]] = None
   ) -> sequences.Sequence:
-    """Returns the sequence that consists of these tensors.
+    """Returns the sequence that consists of these tensors, or of its own.
 
-    Args:
-      tensors: One for each tensor of each segment, [elements, ...]; None: its
-        own.
+    There is one for each tensor of each segment, [elements, ...].
     """
     left = list(self.tensors if tensors is None else tensors)
     segments = []

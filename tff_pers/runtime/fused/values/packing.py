@@ -37,13 +37,11 @@ class Rows(NamedTuple):
     return Rows(tensor, self.on_host)
 
   def at(self, i: tf.Tensor, is_loop: bool = False) -> tf.Tensor:
-    """Returns tensor number `i`.
+    """Returns tensor number `i`, an int32 scalar.
 
-    Args:
-      i: int32 scalar.
-      is_loop: Whether `i` is the variable of a loop that is not vectorized. A
-        slice is then a view of the rows if their size in bytes is a multiple of
-        Eigen's alignment; vectorized, it would copy all rows.
+    If `i` is the variable of a loop that is not vectorized (`is_loop`), a slice
+    is a view of the rows if their size in bytes is a multiple of Eigen's
+    alignment; vectorized, it would copy all rows.
     """
     with _place(self.on_host):
       return self.tensor[i] if is_loop else tf.gather(self.tensor, i)

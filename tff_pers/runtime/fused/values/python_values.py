@@ -28,7 +28,7 @@ def as_array(value: Any, tensor_type: tff.TensorType) -> np.ndarray:
       value, (tf.Tensor, tf.Variable)
   ):
     value = value.numpy()
-  dtype = numpy_dtype(tensor_type)
+  dtype = numpy_dtype(tensor_type.dtype)
   if isinstance(value, _NUMPY) and value.dtype == dtype != object:
     return _of_shape(np.asarray(value), tensor_type)
   return _of_shape(_converted(value, tensor_type, dtype), tensor_type)
@@ -46,7 +46,7 @@ def element_arrays(
     TypeError, ValueError: If a value cannot be converted.
     TypeError: If one has another shape.
   """
-  dtype = numpy_dtype(tensor_type)
+  dtype = numpy_dtype(tensor_type.dtype)
   tf_dtype = tf.as_dtype(tensor_type.dtype)
   kinds = set(map(type, column))
   if len(kinds) == 1 and kinds <= _PYTHON_SCALARS:  # One call each is slow.
@@ -103,13 +103,9 @@ def _converted(value, tensor_type, dtype) -> np.ndarray:
   return np.asarray(value, dtype)
 
 
-def numpy_dtype(tensor_type: tff.TensorType) -> Any:
-  """Returns the dtype of arrays of this type."""
-  return _numpy_dtype(tensor_type.dtype)
-
-
 @functools.lru_cache(maxsize=None)
-def _numpy_dtype(dtype: Any) -> Any:
+def numpy_dtype(dtype: Any) -> Any:
+  """Returns the dtype of arrays that hold tensors of this dtype."""
   found = tf.as_dtype(dtype)
   return np.dtype(object) if found == tf.string else found.as_numpy_dtype
 
@@ -178,12 +174,8 @@ def items(value: Any) -> list:
 def columns(elements: Sequence[Any], element_type: tff.Type) -> Any:
   """Returns the leaves of the elements of a sequence given as a list.
 
-  As in TFF, elements are matched by name if they are dictionaries or named
-  tuples, by position if they are lists or tuples.
-
-  Args:
-    elements: At least one.
-    element_type: TFF type of an element.
+  As in TFF, the elements, at least one, are matched by name if they are
+  dictionaries or named tuples, by position if they are lists or tuples.
 
   Returns:
     Nested tuples, in the order of the type, of lists with one leaf of all

@@ -31,11 +31,7 @@ class Reader:
   """
 
   def __init__(self, max_bytes: int):
-    """Initializes the reader.
-
-    Args:
-      max_bytes: Maximum bytes that are cached, and that are read per cohort.
-    """
+    """Initializes it; `max_bytes` limits the cache and a cohort's data."""
     self._cache, self._max_bytes = cache.Cache(max_bytes), max_bytes
 
   def read(
@@ -43,10 +39,8 @@ class Reader:
   ) -> tuple[Optional[list], Optional[list]]:
     """Reads the sequences of a cohort.
 
-    Args:
-      values: A `tf.data.Dataset`, or a list of elements, for each client.
-      element_type: TFF type of an element.
-      passes: The number of passes over them, see `graphs.passes`.
+    They are a `tf.data.Dataset`, or a list of elements, for each client.
+    `passes` is the number of passes over them, see `graphs.graph`.
 
     Returns:
       Either (segments, None): for each client a list of segments, each a list

@@ -22,12 +22,7 @@ class ResultTensors:
   """Remembers the tensors of results while the caller holds their arrays."""
 
   def __init__(self, max_bytes: int = 0):
-    """Initializes the memory.
-
-    Args:
-      max_bytes: Maximum bytes kept for results of clients, of which a
-        population may have many.
-    """
+    """Initializes the memory; `max_bytes` is for clients, who may be many."""
     self._tensors: dict[int, Any] = {}
     self._rows = cache.Cache(max_bytes)
 
@@ -39,10 +34,13 @@ class ResultTensors:
 
   def rows(self, tensor: tf.Tensor) -> list:
     """Returns the rows of a tensor, results of clients, as NumPy values."""
-    is_worth = lies_on_device(tensor) and tensor.shape.rank > 1 and (
-        tensor.dtype.size * np.prod(tensor.shape[1:]) >= LEAST_BYTES
+    # A GPU's kernels take int32 from the host.
+    is_elsewhere = not tensor.device.endswith('CPU:0') and (
+        tensor.dtype not in (tf.int32, tf.string)
     )
-    if not is_worth:
+    if not is_elsewhere or tensor.shape.rank < 2 or (
+        tensor.dtype.size * np.prod(tensor.shape[1:]) < LEAST_BYTES
+    ):
       return list(tensor.numpy())
     stack = tensor.numpy()
     stack.flags.writeable = False  # A change would not reach the tensors.
@@ -85,14 +83,6 @@ class ResultTensors:
     return array
 
 
-def lies_on_device(tensor: tf.Tensor) -> bool:
-  """Whether a tensor is in another memory than the caller's arrays."""
-  # A GPU's kernels take int32 from the host.
-  return not tensor.device.endswith('CPU:0') and tensor.dtype not in (
-      tf.int32, tf.string
-  )
-
-
 def flat(value: Any, part: tff.Type) -> list:
   """Returns the tensors of a traced result, in the order of `export`."""
   if isinstance(part, tff.FederatedType):
@@ -127,12 +117,8 @@ def export(
 ) -> Any:
   """Returns the Python result, in the containers that its type specifies.
 
-  Args:
-    tensors: Iterator over the tensors of the result.
-    value: Their structure: nested tuples, `packing.Rows`, `packing.Pieces`.
-    part: TFF type of the result.
-    num_clients: Size of the cohort; None if the computation takes no cohort.
-    result_tensors: Remembers the tensors.
+  `value` is the structure of the tensors, see `skeleton`, and `num_clients` the
+  size of the cohort, None if the computation takes none.
 
   Raises:
     ValueError: If a result is placed at clients and there are none. A value

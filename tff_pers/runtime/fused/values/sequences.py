@@ -80,10 +80,8 @@ class Sequence:
   def reduce(self, zero: Any, step: Any, shapes: Any) -> Any:
     """Returns `step(... step(zero, first element) ..., last element)`.
 
-    Args:
-      zero: Flat sequence of tensors.
-      step: `(state, element) -> state`, all flat lists of tensors.
-      shapes: Shapes of the tensors of the state, which all states have.
+    State and elements are flat lists of tensors; the shapes are those that all
+    states have.
     """
     zero = tuple(tf.convert_to_tensor(t) for t in zero)
     if self.segments is None:
@@ -139,16 +137,12 @@ def reduction(
 ) -> Any:
   """Returns a function that folds `step` over the segments of a sequence.
 
-  Args:
-    step: Concrete function `(state..., element..., others...) -> state...`.
-    segments: The segments.
-    shapes: Shapes of the tensors of the state, as the reduction of the data set
-      declares them. The result of `step` may have less specific shapes, because
-      it was loaded without the shapes of variables that it reads.
-
-  Returns:
-    Concrete function `(segments..., state..., others...) -> state...`, where
-    segments are the tensors that `flat` returns.
+  `step` is a concrete function `(state..., element..., others...) -> state...`,
+  and the result one `(segments..., state..., others...) -> state...`, where
+  segments are the tensors that `flat` returns. The tensors of the state have
+  the shapes that the reduction of the data set declares. The result of `step`
+  may have less specific ones, because it was loaded without the shapes of
+  variables that it reads.
   """
   specs = [tf.TensorSpec(t.shape, t.dtype) for t in flat(segments)]
   num_given, num_state = len(specs), len(shapes)
@@ -180,8 +174,7 @@ def reduction(
 def only_element(segment: Any) -> Any:
   """Returns a concrete function `(segment...) -> element...` for one element.
 
-  Args:
-    segment: `packing.Rows`, each of one tensor.
+  The segment is `packing.Rows`, each of one tensor.
   """
   specs = [tf.TensorSpec(t.shape, t.dtype) for t in flat([segment])]
   first = lambda *segment: [tf.squeeze(t, 0) for t in segment]
@@ -227,17 +220,21 @@ def _as_tuple(value) -> tuple:
 
 def flat_types(element_type: tff.Type) -> list:
   """Returns the tensor types of an element in the order of `tf.data`."""
-  return flatten(_type_tree(element_type), element_type)
+  if not isinstance(element_type, tff.StructType):
+    return [element_type]
+  return [
+      leaf for i in _order(element_type) for leaf in flat_types(element_type[i])
+  ]
 
 
 def flatten(value: Any, element_type: tff.Type) -> list:
   """Returns the leaves of nested tuples `value` in the order of `tf.data`."""
   if not isinstance(element_type, tff.StructType):
     return [value]
-  leaves = []
-  for i in _order(element_type):
-    leaves.extend(flatten(value[i], element_type[i]))
-  return leaves
+  return [
+      leaf for i in _order(element_type)
+      for leaf in flatten(value[i], element_type[i])
+  ]
 
 
 def unflatten(leaves: Iterable[Any], element_type: tff.Type) -> Any:
@@ -261,9 +258,3 @@ def _order(struct: tff.StructType) -> list:
   if all(names) and (container is None or issubclass(container, dict)):
     return sorted(positions, key=lambda i: names[i])
   return positions
-
-
-def _type_tree(part):
-  if isinstance(part, tff.StructType):
-    return tuple(_type_tree(t) for t in part.children())
-  return part

@@ -174,21 +174,6 @@ def test_client_work_follows_the_box():
   )
 
 
-def test_clients_weigh_alike_and_twice_as_many_change_nothing():
-  """Baselines B7; the clients of Q6 have 7 to 41 examples."""
-  q6 = problems.q6()
-  twice = [
-      dict(data, index=np.int32(i)) for i, data in enumerate(2 * q6.clients())
-  ]
-  once, _, _ = rounds.train(_on_q6(), [_ALL] * 3, q6.clients())
-  both, _, _ = rounds.train(
-      _on_q6(num_clients=12), [tuple(range(12))] * 3, twice
-  )
-  for a, b in zip(both, once):
-    for name in ('weights', 'variate'):
-      rounds.assert_close(a[name], b[name])
-
-
 def test_a_dropped_client_keeps_its_variate_and_the_invariant():
   process, clients = _on_q6(), problems.q6().clients()
   states, own, _ = rounds.train(process, [_ALL], clients)

@@ -42,16 +42,3 @@ def test_splits_are_ordered_by_their_share_and_finished_runs_are_kept(
   monkeypatch.setattr(runner, '_train', None)  # Nothing trains again.
   assert _sweep(tmp_path, *argv) == 0
   assert 'holds a finished run' in capsys.readouterr().out
-
-
-@pytest.mark.parametrize('argv, sentence', [
-    (['--algo=fedavg'], 'must be a method that splits the model, one of'),
-    (['--algo=fedavg'], 'found fedavg, which has no private part'),
-    (['--splits=norm'], 'found \'norm\', which matches none'),
-    (['--splits=bias,bias'], '`--splits` must be one or more distinct'),
-    (['--algo=fedper[split=bias]'], '`--algo` must leave split to `--splits`'),
-])
-def test_raises_on_bad_splits(tmp_path, capsys, argv, sentence):
-  assert _sweep(tmp_path / 'none', *argv) == 2
-  assert sentence in capsys.readouterr().err
-  assert not (tmp_path / 'none').exists()

@@ -81,13 +81,6 @@ def test_the_global_model_is_evaluated_after_local_steps(tmp_path, capsys):
   assert not (tmp_path / 'own' / 'finetuning.csv').exists()
 
 
-@pytest.mark.parametrize('text', ['3,1', '1,1', 'x', '1,-2', '1.5'])
-def test_bad_finetune_steps_are_one_sentence(text, tmp_path, capsys):
-  assert _train(tmp_path / 'run', f'--finetune_steps={text}') == 2
-  assert '`--finetune_steps` must be increasing' in capsys.readouterr().err
-  assert not (tmp_path / 'run').exists()
-
-
 def test_two_rounds_write_all_results(tmp_path, capsys):
   """The names and columns of the result files."""
   folder = tmp_path / 'run'

@@ -40,6 +40,16 @@ CHOICES = {
         'robustness --num_clients=4 --rounds=auto',
         '`--rounds` must be an integer here',
     ),
+    'tune_in_no_time': (
+        f'{_TUNE} --budget=0m', '`--budget` must be a number > 0'
+    ),
+    'choose_with_trials_and_time': (
+        f'{_CHOOSE} --trials=3 --budget=9s',
+        '`--budget` must be left out with --trials',
+    ),
+    'choose_without_splits': (f'{_CHOOSE} --splits=0', '`--splits` must be'),
+    'choose_with_one_seed': (f'{_CHOOSE} --seed=0', '`--seed` is not a flag'),
+    'choose_without_data': ('choose --task=npz', '`--data_dir`'),
 }
 
 DAMAGED = {
@@ -55,6 +65,9 @@ DAMAGED = {
     ),
     'report_of_a_damaged_matrix': (
         f'report --runs={_RUNS}/mixing_terabytes', 'mixing.npy'
+    ),
+    'report_of_a_folder_that_is_not_there': (
+        'report --runs={f}/runs/good,{f}/none', '`--runs` must name folders'
     ),
 }
 

@@ -168,6 +168,149 @@ FLAGS = {
         f'{_TINY} --rounds=Auto', '`--rounds` must be an integer >= 1 or auto'
     ),
     'double_dash_alone': (f'{_TINY} -- x', "found 'x'"),
+    'finetune_steps_that_fall': (
+        f'{_TINY} --finetune_steps=3,1', '`--finetune_steps` must be increasing'
+    ),
+    'validation_of_nobody': (
+        f'{_TINY} --validation_fraction=0.001',
+        '`--validation_fraction` must leave at least one client of task'
+        ' digits',
+    ),
+    'another_way_with_nan': (
+        f'{_TINY} --on_non_finite=skip',
+        '`--on_non_finite` must be one of stop, drop',
+    ),
+    'held_out_of_a_table_of_models': (
+        'train --algo=oracle_groups --num_clients=4 --partition=iid'
+        ' --holdout_clients=1',
+        '`--holdout_clients` must be 0',
+    ),
+    'rule_of_too_few_clients': (
+        f'{_TINY} --num_byzantine=1 --fedavg_aggregator=krum',
+        '`--fedavg_aggregator` krum[f=1] needs n > 2 f + 2',
+    ),
+    'rule_without_a_rule_in_it': (
+        f'{_TINY} --fedavg_aggregator=bucketing',
+        'bucketing must have a rule in it',
+    ),
+    'unknown_flag': (
+        'train --algo=fedavg --fedavg_lerning_rate=1',
+        'is not a flag. Tip: --fedavg_learning_rate',
+    ),
+    'unknown_shared_flag': ('train --round=3', 'Tip: --rounds'),
+    'unknown_method': ('train --algo=fedavgg', '`--algo` must be one of'),
+    'unknown_task': ('train --task=digit', '`--task` must be one of'),
+    'unknown_partition': (
+        'train --algo=fedavg --partition=sorted', '`--partition` must be one of'
+    ),
+    'foreign_method_flag': (
+        'train --algo=fedavg --pfedme_inner_lr=1',
+        'because it is a flag of method pfedme, found method fedavg.',
+    ),
+    'foreign_task_flag': (
+        'train --algo=fedavg --synthetic_groups_mu=1',
+        'because it is a flag of task synthetic_groups, found task digits.',
+    ),
+    'positional': ('train --algo=fedavg perm', "(--name=value), found 'perm'."),
+    'cohort_too_large': (
+        f'{_TINY} --clients_per_round=5',
+        '`--clients_per_round` must be >= 0 and <= the 4 clients',
+    ),
+    'all_held_out': (
+        f'{_TINY} --holdout_clients=4',
+        '`--holdout_clients` must be >= 0 and < the 4 clients',
+    ),
+    'out_of_range': (
+        'train --algo=fedavg --fedavg_learning_rate=-1',
+        '`--fedavg_learning_rate` must be a number > 0.0, found -1.0.',
+    ),
+    'not_a_number': (
+        'train --rounds=ten',
+        "`--rounds` must be an integer >= 1 or auto, found 'ten'.",
+    ),
+    'negative_seed': ('train --seed=-1', '`--seed` must be an integer >= 0'),
+    'bad_choice': (
+        'train --client_weighting=size',
+        '`--client_weighting` must be one of uniform, examples, batches',
+    ),
+    'no_such_device': (
+        f'{_TINY} --device=gpu:63', '`--device` must be one of this machine'
+    ),
+    'workers_of_another_runtime': (
+        f'{_TINY} --workers=localhost:8000',
+        '`--workers` must be left out with --runtime=fused',
+    ),
+    'no_workers': (
+        f'{_TINY} --runtime=remote',
+        '`--workers` must name each worker once, at least one, found none.',
+    ),
+    'not_an_address': (
+        f'{_TINY} --runtime=remote --workers=here',
+        "`--workers` must be a list of addresses host:port, found 'here'.",
+    ),
+    'strategy_of_another_runtime': (
+        f'{_TINY} --runtime=native --strategy=loop',
+        '`--strategy` must be left out with --runtime=native, found loop.'
+        ' Tip: it needs --runtime=fused.',
+    ),
+    'tf32_of_another_runtime': (
+        f'{_TINY} --runtime=native --tf32',
+        '`--tf32` must be left out with --runtime=native, found True. Tip: it'
+        ' needs --runtime=fused.',
+    ),
+    'connect_seconds_of_another_runtime': (
+        f'{_TINY} --connect_seconds=600',
+        '`--connect_seconds` must be left out with --runtime=fused',
+    ),
+    'round_seconds_of_another_runtime': (
+        f'{_TINY} --runtime=native --round_seconds=9',
+        '`--round_seconds` must be left out with --runtime=native',
+    ),
+    'tls_of_another_runtime': (
+        f'{_TINY} --tls_ca=a.pem',
+        '`--tls_ca` must be left out with --runtime=fused',
+    ),
+    'certificate_without_key': (
+        f'{_TINY} --runtime=remote --workers=localhost:1 --tls_cert=a.pem'
+        ' --tls_ca=a.pem',
+        '`--tls_key` must be given with the other two of `--tls_cert`,',
+    ),
+    'no_such_certificate': (
+        f'{_TINY} --runtime=remote --workers=localhost:1 --tls_cert=/none.pem'
+        ' --tls_key=b --tls_ca=c',
+        '`--tls_cert` must be a file, found /none.pem.',
+    ),
+    'contradiction': (
+        'train --algo=fedavg --fedavg_local_epochs=1',
+        'Exactly one of `--fedavg_local_steps` and `--fedavg_local_epochs`',
+    ),
+    'no_effect_in_this_variant': (
+        'train --algo=perm[variant=two_stage] --num_clients=4 --partition=iid'
+        ' --train_fraction=0.1 --perm_warmup_rounds=7',
+        '`--perm_warmup_rounds` must be left at 10 unless variant=single_loop'
+        ' because it has no effect otherwise, found 7 with variant=two_stage.',
+    ),
+    'oracle_without_clusters': (
+        'train --algo=floral --floral_router=oracle --num_clients=4'
+        ' --partition=iid --train_fraction=0.1 --partition=dirichlet[alpha=1]',
+        '`--floral_router` must be learned unless',
+    ),
+    'brackets_contradict': (
+        'train --algo=fedavg[learning_rate=0.1] --fedavg_learning_rate=0.2',
+        '`--fedavg_learning_rate` must agree with the brackets',
+    ),
+    'unknown_bracket': (
+        'train --algo=fedavg[rate=0.1]', 'An option of fedavg must be one of'
+    ),
+    'missing_value': ('train --rounds', 'rounds'),
+    'bad_boolean': ('train --resume=maybe', 'resume'),
+    'data_dir_of_embedded_task': (
+        'train --algo=fedavg --data_dir=/tmp', '`--data_dir` must not be given'
+    ),
+    'unknown_exported_client': (
+        f'{_TINY} --export_clients=0,9',
+        "`--export_clients` must be numbers of clients that train, found '9'.",
+    ),
 }
 
 DATA = {
@@ -396,6 +539,125 @@ PROGRAMS = {
     'robust_seeds_of_words': (f'{_ROBUST} --seeds=one', '`--seeds` must be'),
     'sweep_of_an_unknown_split': (
         'sweep_splits --splits=middle --model=mlp', 'middle'
+    ),
+    'algos_twice': (
+        'compare --algos=fedavg,fedavg',
+        '`--algos` must be one or more distinct',
+    ),
+    'one_seed_of_several': (
+        'compare --algos=fedavg --seed=1', 'is not a flag. Tip: --seeds'
+    ),
+    'flag_of_no_variant': (
+        'compare --algos=perm[variant=two_stage],fedavg'
+        ' --perm_warmup_rounds=7',
+        '`--perm_warmup_rounds` must be left out because it has no effect in'
+        ' any variant of `--algos`, found 7.',
+    ),
+    'grid_of_one_of_two_methods': (
+        'compare_tuned --algos=fedavg,floral'
+        ' --grid=router_learning_rate:0.1,0.2',
+        'An option of fedavg must be one of',
+    ),
+    'grid_without_effect': (
+        f'{_TUNED} --grid=learning_rate_decay:0.1,0.2',
+        '`--fedavg_learning_rate_decay` must be left at',
+    ),
+    'grid_in_brackets': (
+        'compare_tuned --algos=fedavg[learning_rate=1]',
+        '`--algos` must leave learning_rate to `--grid`',
+    ),
+    'grid_as_a_flag': (
+        f'{_TUNED} --fedavg_learning_rate=1',
+        '`--fedavg_learning_rate` must be left out because it has no effect',
+    ),
+    'cost_of_one_class': (
+        'cost --num_classes=1', '`--num_classes` must be >= 2, or 0'
+    ),
+    'cost_of_no_image': (
+        'cost --input_shape=12', '`x` must be images of shape'
+    ),
+    'cost_of_what_no_run_reached': (
+        'cost --runs={f}/runs/good --accuracy=0.95',
+        'at most 0.5000, found 0.95',
+    ),
+    'cost_of_more_than_all': (
+        'cost --runs={f}/runs/good --accuracy=1.5',
+        '`--accuracy` must be a number',
+    ),
+    'cost_of_a_method_that_does_not_fit': (
+        'cost --algo=fedper --model=logistic_regression',
+        'fedper needs a model with hidden layers',
+    ),
+    'pareto_of_other_methods': (
+        'pareto --figure=12 --algos=fedavg', '`--algos` must be left out with'
+    ),
+    'pareto_of_a_large_gamma': (
+        'pareto --gamma=0.1',
+        '`--gamma` must be < 1 / (L + alpha) = 0.1 because',
+    ),
+    'pareto_of_alpha_without_use': (
+        'pareto --alpha=1',
+        '`--alpha` must be 0 with family fedavg, found 1.0. Tip:',
+    ),
+    'pareto_of_no_step': (
+        'pareto --num_steps=0',
+        '`--num_steps` must be an integer >= 1, found 0.',
+    ),
+    'pareto_of_the_L_of_a_figure': (
+        'pareto --figure=2 --L=3',
+        '`--L` must be left out with --figure=2 because',
+    ),
+    'pareto_of_one_accuracy': (
+        'pareto --accuracy=3',
+        '`--accuracy` must be left out with one point because',
+    ),
+    'pareto_of_rounds_of_a_task': (
+        'pareto --task=digits --rounds=3',
+        '`--rounds` must be left out with one point and --task because',
+    ),
+    'pareto_of_gamma_to_recommend': (
+        'pareto --recommend --gamma=1',
+        '`--gamma` must be left out with --recomm',
+    ),
+    'pareto_of_the_L_of_a_task': (
+        'pareto --task=digits --L=3',
+        '`--L` must be left out with one point and --task because',
+    ),
+    'pareto_of_clients_without_a_task': (
+        'pareto --num_clients=3',
+        '`--num_clients` must be left out with one point',
+    ),
+    'robust_rule_of_too_few': (
+        'robustness --num_clients=3 --num_byzantine=1 --rules=krum',
+        'needs n > 2 f + 2, found 4 clients',
+    ),
+    'robust_with_too_many_attackers': (
+        'robustness --num_clients=10 --num_byzantine=10',
+        'less than half of the clients (20)',
+    ),
+    'robust_rule_in_brackets': (
+        f'{_ROBUST} --algo=ffgg[aggregator=median]',
+        'must leave the aggregator to',
+    ),
+    'robust_task_without_an_optimum': (
+        'robustness --task=floral_mlp --algo=fedavg --num_byzantine=2',
+        '`--task` must have a known optimum or classes',
+    ),
+    'sweep_of_a_whole_model': (
+        'sweep_splits --algo=fedavg',
+        'must be a method that splits the model, one of',
+    ),
+    'sweep_of_a_layer_that_is_not_there': (
+        'sweep_splits --splits=norm --model=mlp_20',
+        "found 'norm', which matches none",
+    ),
+    'sweep_of_a_split_twice': (
+        'sweep_splits --splits=bias,bias',
+        '`--splits` must be one or more distinct',
+    ),
+    'sweep_in_brackets': (
+        'sweep_splits --algo=fedper[split=bias]',
+        '`--algo` must leave split to `--splits`',
     ),
 }
 

@@ -9,7 +9,6 @@ from binaries.speed import events
 from tests.data import emnist_files
 from tff_pers.data import brackets
 from tff_pers.experiments import benchmark_runs
-from tff_pers.experiments import flags
 
 
 BENCHMARK = benchmark_runs.read('async')
@@ -43,13 +42,6 @@ def test_writes_a_page_of_both_tables(tmp_path, capsys):
   assert page in capsys.readouterr().out and str(tmp_path) not in page
   assert "`--delays='pareto[shape=1.2]'`" in page
   assert page.count('| fedasync[rounds=4,eval_every=2') == 4
-
-
-def test_bad_flags_leave_no_page(tmp_path, monkeypatch):
-  monkeypatch.setattr(flags.Program, '__call__', lambda own, argv: 2)
-  argv = ['benchmark', 'async', f'--output_dir={tmp_path / "runs"}']
-  assert benchmark.main(argv) == 2
-  assert not (tmp_path / 'runs').exists()
 
 
 def test_cost_of_events_is_measured(monkeypatch):

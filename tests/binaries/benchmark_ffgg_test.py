@@ -1,6 +1,5 @@
 """Figure 1 from start to end, small, against the formulas in NumPy."""
 
-import csv
 import os
 import re
 
@@ -11,6 +10,7 @@ from baselines import l2gd
 from binaries import benchmark_ffgg
 from binaries.ffgg_benchmark import running
 from tests.algorithms import least_squares
+from tests import csv_rows
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import tasks
 from tff_pers.experiments import resume_flags
@@ -30,8 +30,7 @@ def _main(folder, *more):
 
 def _norms(folder):
   """Returns {curve: {round: (norm, root mean square)}}."""
-  with open(folder / 'figure1.csv', newline='', encoding='utf-8') as file:
-    rows = list(csv.DictReader(file))
+  rows = csv_rows.read(folder / 'figure1.csv')
   assert {row['task'] for row in rows} == {'overpersonalized_control'}
   found = {}
   for row in rows:

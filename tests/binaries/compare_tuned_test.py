@@ -1,11 +1,11 @@
 """`compare_tuned`: two rounds on `digits`."""
 
-import csv
 import math
 
 import pytest
 
 from binaries import compare_tuned
+from tests import csv_rows
 from tff_pers.data import brackets
 from tff_pers.evaluation import results
 from tff_pers.experiments import experiment
@@ -14,6 +14,8 @@ from tff_pers.experiments import sweep
 from tff_pers.experiments import tuned_sweep
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
+
+_read = csv_rows.read
 
 TINY = [
     '--num_clients=6', '--partition=iid', '--train_fraction=0.1', '--rounds=2',
@@ -25,11 +27,6 @@ def _tune(folder, *argv):
   return compare_tuned.main(
       ['compare_tuned', *TINY, *argv, f'--output_dir={folder}']
   )
-
-
-def _read(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 def _trained(monkeypatch):

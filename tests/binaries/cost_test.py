@@ -1,21 +1,18 @@
 """The program `cost`: its tables."""
 
-import csv
 import json
 
 
 from binaries import cost
+from tests import csv_rows
+
+_rows = csv_rows.read
 
 MLP = ['--model=mlp_20', '--input_shape=12', '--num_classes=3']
 METRICS = (
     'round,accuracy_mean,bytes_down,bytes_up\n'
     '1,0.5,40,60\n2,0.85,40,60\n3,0.9,40,60\n'
 )
-
-
-def _rows(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 def _write_run(folder, algo, tiers=()):

@@ -1,6 +1,5 @@
 """`binaries.gpu_check`, with a second logical CPU in place of a GPU."""
 
-import csv
 import json
 import sys
 
@@ -9,11 +8,11 @@ import pytest
 
 from binaries import gpu_check
 from binaries.speed import gpu_check as checking
+from tests import csv_rows
 
 
 def _rows(folder):
-  with open(folder / 'methods.csv', newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
+  return csv_rows.read(folder / 'methods.csv')
 
 
 def test_a_method_is_right_there(tmp_path):

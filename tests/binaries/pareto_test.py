@@ -1,12 +1,12 @@
 """`pareto`: points, figures, recommendations, and a model with its data."""
 
-import csv
 import shlex
 
 import numpy as np
 import pytest
 
 from binaries import pareto
+from tests import csv_rows
 from tff_pers.analysis import federations
 from tff_pers.analysis import paper_figures
 from tff_pers.analysis import pareto_plots
@@ -27,8 +27,7 @@ def _run(folder, *argv):
 
 
 def _rows(folder, name='pareto.csv'):
-  with open(folder / name, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
+  return csv_rows.read(folder / name)
 
 
 @pytest.fixture(name='without_plots')
@@ -274,8 +273,7 @@ def test_figure_13_chooses_the_rate_of_the_server_by_training_loss(
   assert float(rows[1]['train_loss']) < float(rows[0]['train_loss'])
   assert not rows[2]['train_loss']
   metrics = next(tmp_path.glob('*eta=0.3-gamma=0/seed0')) / 'metrics.csv'
-  with open(metrics, newline='', encoding='utf-8') as file:
-    losses = [float(row['train_loss']) for row in csv.DictReader(file)]
+  losses = [float(row['train_loss']) for row in csv_rows.read(metrics)]
   assert float(rows[1]['train_loss']) == pytest.approx(np.mean(losses))
   assert (tmp_path / 'figure13.png').exists()
 

@@ -1,10 +1,10 @@
 """`train` with differential privacy: epsilon in files and said at the end."""
 
-import csv
 
 import pytest
 
 from binaries import train
+from tests import csv_rows
 from tff_pers.analysis import privacy
 
 _TINY = [
@@ -17,8 +17,7 @@ _TINY = [
 def test_epsilon_grows_and_is_said_with_what_it_covers(tmp_path, capsys):
   argv = [*_TINY, '--dp_clip=0.5', f'--output_dir={tmp_path}/run']
   assert train.main([*argv, '--rounds=2']) == 0
-  with open(tmp_path / 'run' / 'metrics.csv', newline='') as file:
-    rows = list(csv.DictReader(file))
+  rows = csv_rows.read(tmp_path / 'run' / 'metrics.csv')
   found = [float(row['epsilon']) for row in rows]
   # One that is adapted is a metric.
   assert not any('clip' in column for column in rows[0])

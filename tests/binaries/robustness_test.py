@@ -1,28 +1,25 @@
 """`robustness`: a few rounds of rules against attacks."""
 
-import csv
 
 import numpy as np
 import pytest
 
 from binaries import robustness
 from binaries import train
+from tests import csv_rows
 from tff_pers.evaluation import plots
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import processes
 from tff_pers.experiments import robustness_table
 
+_read = csv_rows.read
+
 TINY = ['--num_clients=5', '--num_byzantine=2', '--rounds=3']
 
 
 def _run(folder, *argv):
   return robustness.main(['robustness', *argv, f'--output_dir={folder}'])
-
-
-def _read(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope='module', name='table')

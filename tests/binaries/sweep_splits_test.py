@@ -1,10 +1,10 @@
 """`sweep_splits`: two rounds on `digits`."""
 
-import csv
 
 import pytest
 
 from binaries import sweep_splits
+from tests import csv_rows
 from tff_pers.experiments import runner
 
 TINY = [
@@ -25,8 +25,7 @@ def test_splits_are_ordered_by_their_share_and_finished_runs_are_kept(
 ):
   argv = ['--splits=output_layer,bias', '--fedper_local_steps=2']
   assert _sweep(tmp_path, *argv) == 0
-  with open(tmp_path / 'splits.csv', newline='', encoding='utf-8') as file:
-    rows = list(csv.DictReader(file))
+  rows = csv_rows.read(tmp_path / 'splits.csv')
   # 64-20-10: 20 + 10 biases, 21 times 10 in the last layer.
   size = 65 * 20 + 21 * 10
   assert [row['split'] for row in rows] == [

@@ -1,6 +1,5 @@
 """From flags to files: validation, Byzantine clients, optimum, tiers, drops."""
 
-import csv
 import json
 
 import numpy as np
@@ -10,6 +9,7 @@ import tensorflow_federated as tff
 
 from binaries import compare
 from binaries import train
+from tests import csv_rows
 from tests import problems
 from tests.binaries import overflow
 from tff_pers import composition
@@ -20,6 +20,8 @@ from tff_pers.data.tasks import registry
 from tff_pers.evaluation import plots
 from tff_pers.experiments import experiment
 from tff_pers.simulation import store
+
+_read = csv_rows.read
 
 TINY = [
     '--num_clients=4', '--partition=iid', '--train_fraction=0.1', '--rounds=2',
@@ -33,11 +35,6 @@ def _no_plots(monkeypatch):
   """They take half the time, and are not what is tested."""
   monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
   monkeypatch.setattr(plots, 'plot_runs', lambda runs, folder: None)
-
-
-def _read(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 def _train(folder, *argv):

@@ -1,6 +1,5 @@
 """`train` from flags to files, in two rounds."""
 
-import csv
 import errno
 import json
 import os
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 
 from binaries import train
+from tests import csv_rows
 from tff_pers.evaluation import results
 from tff_pers.experiments import runner
 from tff_pers.runtime import errors
@@ -19,6 +19,8 @@ from tff_pers.simulation import store
 from tests.binaries import overflow
 from tests.runtime import workers
 
+_read = csv_rows.read
+
 TINY = [
     '--num_clients=5', '--partition=iid', '--train_fraction=0.05', '--rounds=2',
     '--eval_every=1',
@@ -27,11 +29,6 @@ TINY = [
 
 def _train(folder, *argv):
   return train.main(['train', *argv, *TINY, f'--output_dir={folder}'])
-
-
-def _read(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 def _snapshot(folder):

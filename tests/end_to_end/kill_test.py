@@ -5,7 +5,6 @@ partial, so that states are made, changed and left alone. A kill in the middle
 of a checkpoint is for every day, the other moments are marked slow.
 """
 
-import csv
 import os
 import pathlib
 import random
@@ -18,6 +17,7 @@ import time
 import pytest
 
 from binaries import train
+from tests import csv_rows
 from tests.end_to_end import killed_train
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -44,8 +44,7 @@ def _start(module, *argv):
 
 def _final(folder):
   """Returns all that must not depend on kills."""
-  with open(folder / 'metrics.csv', newline='', encoding='utf-8') as file:
-    rows = list(csv.DictReader(file))
+  rows = csv_rows.read(folder / 'metrics.csv')
   for row in rows:
     del row['seconds']
   database = sqlite3.connect(folder / 'checkpoint.sqlite')

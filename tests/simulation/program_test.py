@@ -1,7 +1,6 @@
 """The training program on a small stateful method (APFL, four clients)."""
 
 import collections
-import csv
 import io
 import threading
 
@@ -10,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import baselines
+from tests import csv_rows
 from tests import lazy_tasks
 from tff_pers.config import methods
 from tff_pers.data import tasks
@@ -218,8 +218,7 @@ def test_recovery_of_clusters_is_a_column_where_a_method_has_a_view(tmp_path):
         progress=shown,
     )
   assert metrics['router'].shape == (4, 4)
-  with open(tmp_path / 'metrics.csv', newline='', encoding='utf-8') as file:
-    [row] = list(csv.DictReader(file))
+  [row] = csv_rows.read(tmp_path / 'metrics.csv')
   assert row['cluster_accuracy'] == row['cluster_nmi'] == '1.0'
   # Every pi is (e, 1, 1, 1) / (e + 3) in some order.
   np.testing.assert_allclose(

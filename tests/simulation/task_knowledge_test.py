@@ -3,7 +3,6 @@
 Quadratic clients (tests/problems.py), whose rounds NumPy repeats in one line.
 """
 
-import csv
 import dataclasses
 import io
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import baselines
+from tests import csv_rows
 from tests import problems
 from tff_pers.config import methods
 from tff_pers.simulation import cohort
@@ -46,8 +46,7 @@ def _rows(folder, process, task, rounds=3, validation=None):
         cohort.uniform(task.num_clients, 0), rounds=rounds, eval_every=1,
         releases=releases, progress=shown,
     )
-  with open(folder / 'metrics.csv', newline='', encoding='utf-8') as file:
-    return trainer, list(csv.DictReader(file)), metrics
+  return trainer, csv_rows.read(folder / 'metrics.csv'), metrics
 
 
 def _column(rows, name):

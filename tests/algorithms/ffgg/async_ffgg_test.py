@@ -159,17 +159,6 @@ def test_11_distance_falls_geometrically_in_the_first_updates():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('seed', range(3))
-def test_11_no_neighbourhood_for_any_seed(seed):
-  """Distance <= 1e-7 within 3000 updates (<= 1e-8 after about 2000)."""
-  task, events = _task(seed=seed), _events(3000, seed)
-  oracle = least_squares.LeastSquares(task)
-  path, step = _path(task, events, 3000)
-  assert np.linalg.norm(path[-1] - oracle.root) <= 1e-7
-  _check_theorem_7(path, step, events, oracle)
-
-
-@pytest.mark.slow
 def test_11_on_the_control_there_is_a_floor_and_same_client_is_biased():
   task, floors = _task('overpersonalized_control'), {}
   oracle = least_squares.LeastSquares(task)
@@ -196,15 +185,6 @@ def test_11_uniform_draws_have_no_bias():
     apart[redispatch] = np.linalg.norm(path.mean(axis=0) - oracle.root)
   noise = async_mirror.noise_of_draws(oracle, 12000)
   assert 0.4 * noise < apart['uniform'] < 1.7 * noise < apart['uniform_idle']
-
-
-@pytest.mark.slow
-def test_11_the_same_client_suffices_where_one_theta_suits_all():
-  task = _task()
-  events = _events(3000, redispatch='same_client')
-  path, _ = _path(task, events, 3000)
-  root = least_squares.LeastSquares(task).root
-  assert np.linalg.norm(path[-1] - root) <= 1e-6
 
 
 def test_a_round_is_one_of_ffgg_whatever_the_weighting():

@@ -335,33 +335,6 @@ def test_adam_fine_tunes_for_its_epochs_before_an_evaluation():
   rounds.assert_close(tuned, weights[1::2], atol=1e-8)
 
 
-def test_server_optimizer_is_adam():
-  process = _build(
-      'ffgg', options=dict(
-          server_optimizer='adam', server_learning_rate=0.05,
-          server_beta1=0.8, server_beta2=0.95, server_epsilon=1e-6,
-      )
-  )
-  plain = _build('ffgg', options=dict(server_learning_rate=1.0))
-  state = process.initialize_seeded(rounds.SEED)
-  m, v = [0.0, 0.0], [0.0, 0.0]  # As TFF's: epsilon beside the root of v.
-  for t in (1, 2, 3):
-    weights = rounds.leaves(state['weights'])
-    same_point = plain.initialize_seeded(rounds.SEED)
-    same_point['weights'], same_point['round'] = state['weights'], t - 1
-    client = problems.tiny_clients()[1]
-    moved = plain.next(same_point, [()], [client])['state']['weights']
-    g = [a - b for a, b in zip(weights, rounds.leaves(moved))]
-    m = [0.8 * x + 0.2 * y for x, y in zip(m, g)]
-    v = [0.95 * x + 0.05 * y * y for x, y in zip(v, g)]
-    state = process.next(state, [()], [client])['state']
-    rate = 0.05 * np.sqrt(1 - 0.95 ** t) / (1 - 0.8 ** t)
-    expected = [
-        w - rate * x / (np.sqrt(y) + 1e-6) for w, x, y in zip(weights, m, v)
-    ]
-    rounds.assert_close(state['weights'], expected, atol=1e-10)
-
-
 _PRETRAINED = dict(
     pretrain_rounds=2, pretrain_learning_rate=0.2,
     pretrain_server_learning_rate=0.5,

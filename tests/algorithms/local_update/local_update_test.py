@@ -261,18 +261,6 @@ def test_flags_give_theta(monkeypatch, flags, theta):
   assert _arguments(monkeypatch, **flags)['theta'] == theta
 
 
-def test_flags_are_the_parameters_of_the_family(monkeypatch):
-  found = _arguments(
-      monkeypatch, gamma=0.0, alpha=0.7, eta=0.3, batch_size=4, num_steps=1,
-      batches='independent',
-  )
-  assert found == dict(
-      gamma=0.0, alpha=0.7, eta=0.3, batch_size=4, theta=(1,),
-      server_optimizer=None, model_aggregator=None, independent=True,
-      client_weighting='uniform',
-  )
-
-
 @pytest.mark.parametrize('name, expected', [
     ('nesterov', server_optimizers.build_nesterov(0.3, 0.5)),
     ('heavy_ball', server_optimizers.build_heavy_ball(0.3, 0.5, tf.float64)),

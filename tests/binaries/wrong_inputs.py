@@ -316,20 +316,9 @@ FLAGS = {
 DATA = {
     **{
         f'npz_{name}': (f'{_NPZ}/{name}.npz', f'{name}.npz')
-        for name in (
-            'nan', 'infinite', 'lengths', 'texts', 'one_label',
-            'nan_targets', 'one_example', 'matrix_of_clients',
-            'bad_split', 'bad_tier', 'two_tiers', 'ragged', 'scalar',
-            'no_client', 'array', 'cut', 'garbage', 'void', 'terabytes',
-        )
+        for name in ('nan', 'scalar', 'no_client', 'cut', 'void', 'terabytes')
     },
-    **{
-        f'csv_{name}': (f'{_CSV}/{name}.csv', f'{name}.csv')
-        for name in (
-            'void', 'header_alone', 'no_y', 'no_client', 'no_features', 'twice',
-            'short', 'word', 'nameless', 'latin',
-        )
-    },
+    'csv_of_another_encoding': (f'{_CSV}/latin.csv', 'latin.csv'),
     'npz_of_several_files': (_NPZ, '`--data_dir` must hold one .npz file'),
     'csv_where_there_is_none': (f'{_CSV}/empty', 'found none in'),
     'csv_that_is_no_csv': (f'{_CSV}/good.npz', 'good.npz'),

@@ -134,17 +134,6 @@ def test_own_data_decide_what_is_declared_open(kind, tmp_path):
     assert tasks.get(name).declares == columns
 
 
-def test_clients_of_the_data_are_a_partition_of_few_tasks():
-  """By `by_client`, from files that the other sets lack."""
-  assert [
-      name for name in _BUILT_IN
-      if 'by_client' in tasks.get(name).declares.partitions
-  ] == [
-      'cifar100', 'emnist', 'fed_heart', 'mnist', 'school', 'shakespeare',
-      'stackoverflow_nwp', 'stackoverflow_tags',
-  ]
-
-
 def test_every_default_is_a_partition_that_is_declared():
   for name in tasks.names():
     declares = tasks.get(name).declares

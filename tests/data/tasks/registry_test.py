@@ -6,20 +6,6 @@ import pytest
 from tff_pers.data import tasks
 
 
-def test_known_names():
-  assert tasks.names() == [
-      'cifar10', 'cifar100', 'csv', 'digits', 'emnist', 'fashion_mnist',
-      'fed_heart', 'floral_label_shift', 'floral_linear', 'floral_mlp', 'gaussian_modes',
-      'images', 'leaf', 'low_rank_regression', 'mnist', 'npz', 'overpersonalized',
-      'overpersonalized_control', 'parquet', 'school', 'shakespeare', 'stackoverflow_nwp',
-      'stackoverflow_tags', 'synthetic_groups', 'tfrecord',
-  ]
-  for name in tasks.names():
-    family = tasks.get(name)
-    assert family.name == name and family.summary
-    family.options()  # Defaults are allowed values.
-
-
 def test_raises_on_unknown_name():
   with pytest.raises(ValueError, match="must be one of cifar10.*digits.*'digit'"):
     tasks.get('digit')

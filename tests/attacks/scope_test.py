@@ -136,14 +136,6 @@ def test_who_is_not_in_the_cohort_does_not_attack():
   np.testing.assert_allclose(mean(output), (SUMS[0] + 2 * SUMS[2]) / 3)
 
 
-@pytest.mark.slow
-def test_without_byzantine_clients_no_bit_changes():
-  plain = first_round(compose(None))
-  for attack in ('adaptive', 'label_flip', 'nan', 'noise'):
-    attacked = first_round(compose(attack, byzantine=[False] * 5))
-    np.testing.assert_array_equal(mean(attacked), mean(plain))
-
-
 def test_outside_of_a_scope_nothing_changes():
   plain = compose(None)
   for process in (
@@ -153,24 +145,6 @@ def test_outside_of_a_scope_nothing_changes():
   with pytest.raises(KeyError):
     with attacks.carried_out(attacks.Ipm(), BYZANTINE):
       raise KeyError
-
-
-def test_the_seed_decides():
-  process = compose('noise[std=3]')
-  same = [mean(first_round(process, seed=s)) for s in (1, 1, 2)]
-  np.testing.assert_array_equal(same[0], same[1])
-  assert not np.any(same[0] == same[2])
-  assert same[0][0] != SUMS[0][0]
-
-
-def test_steps_of_a_round_carry_the_attack():
-  process = compose('ipm')
-  state, data = process.initialize_seeded(1), clients()
-  parts = process.parts
-  messages = parts.dispatch(state, [client['index'] for client in data])
-  outputs = parts.work(messages, [()] * 5, data)
-  applied = parts.apply(state, parts.aggregate(state, outputs))
-  np.testing.assert_allclose(mean(applied), of(-10 * MU), rtol=1e-6)
 
 
 def test_a_round_of_refused_messages_changes_nothing():

@@ -10,9 +10,9 @@ from baselines import l2gd
 from binaries import benchmark_ffgg
 from binaries.ffgg_benchmark import running
 from tests.algorithms import least_squares
+from tests import built
 from tests import csv_rows
 from tff_pers.config import hyperparameters as hp
-from tff_pers.data import tasks
 from tff_pers.experiments import resume_flags
 
 _ROUNDS, _TAU = 4, 3
@@ -47,12 +47,13 @@ def _folder(tmp_path_factory):
   return folder
 
 
+def _task(name):
+  return built.task(name, options=dict(scale='tiny'))
+
+
 @pytest.fixture(name='oracle', scope='module')
 def _oracle():
-  family = tasks.get('overpersonalized_control')
-  return least_squares.LeastSquares(
-      family.build(tasks.TaskRequest(), family.options(scale='tiny'))
-  )
+  return least_squares.LeastSquares(_task('overpersonalized_control'))
 
 
 def _expected(oracle, theta):
@@ -148,9 +149,7 @@ def test_l2gd_has_both_step_sizes(folder):
 
 def test_step_sizes_of_l2gd_are_those_of_the_sheet():
   """alpha in the middle of section 4, through the chain of the method."""
-  family = tasks.get('overpersonalized')
-  task = family.build(tasks.TaskRequest(), family.options(scale='tiny'))
-  operator = running.Operator(task)
+  operator = running.Operator(_task('overpersonalized'))
   made = {curve.label: curve for curve in running.comparison(operator, 100)}
   p, m = 0.01, 20
   for label, alpha in [
@@ -166,10 +165,7 @@ def test_step_sizes_of_l2gd_are_those_of_the_sheet():
 
 
 def test_constants_are_the_oracles(oracle):
-  family = tasks.get('overpersonalized_control')
-  operator = running.Operator(
-      family.build(tasks.TaskRequest(), family.options(scale='tiny'))
-  )
+  operator = running.Operator(_task('overpersonalized_control'))
   np.testing.assert_allclose(
       [operator.smoothness, operator.private, operator.joint],
       [oracle.smoothness, oracle.private_smoothness, oracle.joint_smoothness],

@@ -207,23 +207,6 @@ def test_local_sgd_matches_numpy():
   np.testing.assert_allclose(found[0], w, rtol=1e-12)
 
 
-def test_batches_of_tf_data_give_the_same():
-  q = problems.q6()
-  data = q.clients()[0]
-  batches = tf.data.Dataset.from_tensor_slices(data['examples']).batch(3)
-  options = dict(
-      learning_rate=0.1, seed=random.key(1), num_steps=5,
-      local=local_step.LocalStep(0.9, weight_decay=0.3, clip_norm=0.8),
-  )
-  start = (tf.ones([5], tf.float64),)
-  (sequence,), mean = local_sgd.train(q.model, start, batches, **options)
-  (dense,), dense_mean = local_sgd.train(
-      q.model, start, data, batch_size=3, **options
-  )
-  np.testing.assert_allclose(sequence, dense, rtol=1e-12)
-  np.testing.assert_allclose(mean, dense_mean, rtol=1e-12)
-
-
 def test_what_hyperparameters_say():
   training = hp.LocalTraining(momentum=0.5, weight_decay=0.25, clip_norm=2.0)
   assert local_step.build(training) == local_step.LocalStep(0.5, 0.25, 2.0)

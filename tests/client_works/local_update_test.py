@@ -273,19 +273,6 @@ def test_a_client_takes_as_many_steps_whatever_its_data():
     assert len(steps) == 6
 
 
-def test_a_client_without_examples_sends_zeros():
-  data = dict(problems.tiny_clients()[3], num_examples=np.int32(0))
-  model = problems.tiny_model()
-  weights = model.init(tf.constant([1, 2], tf.int64))
-  work = local_update.build_local_update(
-      model, gamma=0.1, theta=(1, 1), batch_size=2
-  )
-  output = work.update(rounds.message(weights), (), rounds.tensors(data))
-  rounds.assert_identical(
-      output.update, tf.nest.map_structure(tf.zeros_like, weights)
-  )
-
-
 def test_composes_with_a_server_optimizer_and_an_aggregator_of_tff():
   """Clipped mean, Adam: float32, two rounds; q of a round by hand."""
   problem = surrogates.random_quadratics(2, 3)

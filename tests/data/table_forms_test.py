@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyarrow import parquet
 import pytest
 
+from tests import built
 from tff_pers.data import arrow_files
 from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import readings
-from tff_pers.data import tasks
 
 _ROWS = [
     ('ann', 'no', '1.5', '3'), ('ann', 'yes', '2.5', '4'),
@@ -320,23 +320,16 @@ def _write(folder, form):
   return kind, str(folder / name if len(form.files) == 1 else folder)
 
 
-def _build(kind, path, options):
-  family = tasks.get(kind)
-  return family.build(
-      tasks.TaskRequest(data_dir=path), family.options(**options)
-  )
-
-
 @pytest.mark.parametrize('name', FORMS)
 def test_a_form_gives(name, tmp_path):
   form = FORMS[name]
   kind, path = _write(tmp_path, form)
   if form.error:
     with pytest.raises(errors.DataError) as info:
-      _build(kind, path, form.options)
+      built.task(kind, path, form.options)
     assert form.gives in str(info.value) and '\n' not in str(info.value)
     return
-  task = _build(kind, path, form.options)
+  task = built.task(kind, path, form.options)
   assert tuple(task.client_names) == form.clients
   if isinstance(form.gives, str):
     assert form.gives in task.about
@@ -352,10 +345,7 @@ def test_a_form_gives(name, tmp_path):
 def test_scaled_seconds_keep_their_differences(tmp_path):
   """Float32 has 128 seconds between two numbers of this size."""
   kind, path = _write(tmp_path, FORMS['seconds since 1970'])
-  task = tasks.get(kind).build(
-      tasks.TaskRequest(data_dir=path, train_fraction=0.5),
-      tasks.get(kind).options(),
-  )
+  task = built.task(kind, path, train_fraction=0.5)
   [first, second] = [
       np.sort(np.concatenate([
           part[client]['examples']['x'][:, 0] for part in (task.train, task.test)

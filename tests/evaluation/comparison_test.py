@@ -31,19 +31,6 @@ def _run(accuracies, losses=(1.0, 2.0), seconds=8.0, regression=False):
   )
 
 
-def test_columns_are_the_documented_ones():
-  assert comparison.RUN_COLUMNS == (
-      'algo', 'seed', 'accuracy', 'accuracy_worst_decile', 'loss',
-      'seconds_per_round',
-  )
-  assert comparison.SUMMARY_COLUMNS == (
-      'algo', 'seeds', 'accuracy_mean', 'accuracy_std', 'accuracy_worst_decile',
-      'loss_mean', 'share_hurt_vs_fedavg', 'share_hurt_vs_local',
-      'seconds_per_round', 'bytes_down_per_client_round',
-      'bytes_up_per_client_round',
-  )
-
-
 def test_means_and_deviation_over_seeds():
   runs = {
       ('perm', 0): _run([0.5, 0.7, 0.0]), ('perm', 1): _run([0.9, 0.9, 0.0]),

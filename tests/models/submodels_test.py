@@ -123,26 +123,6 @@ def test_published_sizes(name, num_classes, sizes):
     assert sum(math.prod(weight.shape) for weight in layers) == size
 
 
-@pytest.mark.parametrize('rounding', submodels.ROUNDINGS)
-@pytest.mark.parametrize('name', MODELS)
-def test_units_have_the_shapes_of_the_slim_model(name, rounding):
-  model = MODELS[name]
-  parts = submodels.Submodels(
-      zoo.build(model.name, model.x_spec, 3, DTYPE), (0.07, 0.55), rounding
-  )
-  for tier in range(2):
-    shapes = [leaf.shape for leaf in parts.tiers[tier].spec]
-    kept = parts.num_kept(tier)
-    expected = [
-        [
-            size if units is None else units.positions * kept[units.group]
-            for size, units in zip(leaf.shape, axes)
-        ]
-        for leaf, axes in zip(parts.base.spec, parts.base.units)
-    ]
-    assert shapes == expected
-
-
 # --- Which units. ---
 
 

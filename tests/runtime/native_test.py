@@ -13,7 +13,6 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers.runtime import context
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
 from tff_pers.runtime import worker_process
@@ -161,15 +160,6 @@ def test_use_twice_is_one_worker():
   assert os.getpid() != worker
 
 
-def test_secure_sum_is_a_sum():
-
-  @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
-  def total(values):
-    return tff.federated_secure_sum_bitwidth(values, bitwidth=8)
-
-  assert total([1, 2, 3]) == 6
-
-
 def test_raises_on_missing_worker(monkeypatch, tmp_path):
   monkeypatch.setattr(worker_process, '_binary', lambda: tmp_path / 'none')
   with pytest.raises(RuntimeError, match="TFF's worker must be at .*found no"):
@@ -227,25 +217,6 @@ def test_a_worker_that_crashes_as_it_starts_is_started_again(
     assert worker.answers(seconds=10)
   finally:
     worker.stop()
-
-
-def test_leaving_a_block_brings_back_the_runtime_before():
-  stack = tff.framework.get_context_stack()
-  before = stack.current
-
-  class Other(tff.framework.SyncContext):
-
-    def invoke(self, comp, arg):
-      raise NotImplementedError
-
-  closed = []
-  with pytest.raises(KeyError):
-    with context.Installed(Other(), lambda: closed.append(True)):
-      with native.use():
-        assert stack.current is before
-      assert isinstance(stack.current, Other) and not closed
-      raise KeyError()
-  assert stack.current is before and closed
 
 
 def test_dead_worker_is_replaced_and_the_call_repeated():

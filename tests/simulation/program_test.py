@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 import baselines
-from tests import csv_rows
 from tests import lazy_tasks
 from tff_pers.config import methods
 from tff_pers.data import tasks
@@ -185,52 +184,6 @@ def test_evaluation_in_parts_changes_no_number(problem, monkeypatch):
   assert whole['num_examples'].tolist() == [
       int(d['num_examples']) for d in data.test
   ]
-
-
-def test_recovery_of_clusters_is_a_column_where_a_method_has_a_view(tmp_path):
-  """Routers that are the truth under other numbers score 1."""
-  task = tasks.get('digits').build(
-      tasks.TaskRequest(num_clients=4, train_fraction=0.05),
-      tasks.get('digits').options(),
-  )
-  method = methods.get('ensemble')
-  process = method.build(
-      task, method.hyperparameters(
-          local_steps=1, batch_size=5, router_learning_rate=0.0
-      ),
-  )
-  data, states = program.Data(task.train, task.test), store.ClientStateStore()
-  for client, model in enumerate((2, 0, 3, 1)):
-    states.put(client, collections.OrderedDict(
-        router=np.eye(4, dtype=np.float32)[model]
-    ))
-  trainer = program.TrainingProgram(
-      process, data, states, groups=task.groups
-  )
-  found = trainer.columns
-  assert found[-3:] == ['cluster_accuracy', 'cluster_nmi', 'cluster_overlap']
-  assert _columns(process, data) == found[:-3]
-  with release.Releases(
-      str(tmp_path), found, 0
-  ) as releases, progress.Progress(1, 0, io.StringIO()) as shown:
-    metrics = trainer.run(
-        cohort.uniform(4, 0), rounds=1, eval_every=1, releases=releases,
-        progress=shown,
-    )
-  assert metrics['router'].shape == (4, 4)
-  [row] = csv_rows.read(tmp_path / 'metrics.csv')
-  assert row['cluster_accuracy'] == row['cluster_nmi'] == '1.0'
-  # Every pi is (e, 1, 1, 1) / (e + 3) in some order.
-  np.testing.assert_allclose(
-      float(row['cluster_overlap']), 4 / (np.e + 3), rtol=1e-6
-  )
-  assert row['router_used'] == '4'
-  np.testing.assert_allclose(float(row['router_largest_load']), 0.25)
-
-
-def test_no_recovery_where_a_method_has_no_view(problem):
-  names = _columns(*problem, groups=np.zeros(4, int))
-  assert 'cluster_accuracy' not in names
 
 
 def test_the_clock_leaves_out_what_comes_after_an_evaluation(

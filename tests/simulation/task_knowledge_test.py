@@ -150,18 +150,3 @@ def test_validation_is_evaluated_and_changes_nothing_else(tmp_path):
       rtol=1e-6,
   )
   assert rows[-1]['loss_validation'] != rows[-1]['loss_mean']
-
-
-def test_clients_without_validation_examples_are_left_out(tmp_path):
-  q6 = problems.q6()
-  task = problems.quadratic_task(q6)
-  held = q6.clients()
-  for client in held[1:]:
-    client['num_examples'] = np.int32(0)
-    client['examples'] = {k: v[:0] for k, v in client['examples'].items()}
-  _, rows, metrics = _rows(
-      tmp_path, _process('fedavg', task), task, validation=held
-  )
-  np.testing.assert_allclose(
-      _column(rows, 'loss_validation')[-1], metrics['loss'][0], rtol=1e-6
-  )

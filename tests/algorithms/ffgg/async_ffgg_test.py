@@ -11,6 +11,7 @@ import pytest
 
 from tests.algorithms import least_squares
 from tests.algorithms.ffgg import async_mirror
+from tests import built
 from tests.simulation import event_runs
 from tff_pers import attacks
 from tff_pers.algorithms.ffgg import ffgg
@@ -18,7 +19,6 @@ from tff_pers.algorithms.ffgg import ffgg_hyperparameters as ffgg_hp
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.data import task as task_lib
-from tff_pers.data import tasks
 from tff_pers.models import partition
 from tff_pers.simulation import asynchrony
 
@@ -29,8 +29,7 @@ _EXACT = ffgg_hp.AsyncFFGGHyperparameters(
 
 @functools.lru_cache(maxsize=None)
 def _task(name='overpersonalized', seed=0):
-  family = tasks.get(name)
-  return family.build(tasks.TaskRequest(seed=seed), family.options())
+  return built.task(name, seed=seed)
 
 
 def _events(num_updates, seed=0, in_flight=5, **options):

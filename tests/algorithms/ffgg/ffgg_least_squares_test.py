@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.algorithms import least_squares
+from tests import built
 from tff_pers.algorithms.ffgg import ffgg
 from tff_pers.algorithms.ffgg import ffgg_hyperparameters as ffgg_hp
 from tff_pers.algorithms.ffgg import local_ffgg
-from tff_pers.data import tasks
 from tff_pers.models import partition
 
 _ALL = tuple(range(20))
@@ -21,8 +21,7 @@ _ALL = tuple(range(20))
 
 @functools.lru_cache(maxsize=None)
 def _task(name='overpersonalized'):
-  family = tasks.get(name)
-  return family.build(tasks.TaskRequest(), family.options(scale='tiny'))
+  return built.task(name, options=dict(scale='tiny'))
 
 
 @functools.lru_cache(maxsize=None)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import built
 from tff_pers.algorithms.local_update import local_update
 from tff_pers.composition import server_optimizers
 from tff_pers.data import client_data
-from tff_pers.data import tasks
 from tff_pers.models import functional
 from tff_pers.models import loss_functions
 from tff_pers.numerics import thetas
@@ -96,10 +96,7 @@ def test_local_steps_are_fast_at_first_and_end_higher():
 
 @functools.lru_cache(maxsize=None)
 def _digits():
-  family = tasks.get('digits')
-  return family.build(
-      tasks.TaskRequest(partition='iid'), family.options()
-  )
+  return built.task('digits', partition='iid')
 
 
 def _curves(num_rounds=40, **member):

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from tests import built
 from tests.data.formats import files
 from tff_pers.data import errors
 from tff_pers.data import on_demand
-from tff_pers.data import tasks
 from tff_pers.data.formats import download
 from tff_pers.data.formats import published
 from tff_pers.data.formats import texts
@@ -147,12 +147,7 @@ def test_counts_of_tff_are_taken_where_they_are(tmp_path):
     path.write_text(whole)
 
 
-def _build(name, folder, options, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(data_dir=str(folder), **request),
-      family.options(**options),
-  )
+_build = built.task
 
 
 def test_tasks_are_made_of_published_posts(tmp_path):

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests import built
 from tests.data import silo_files
 from tff_pers.data import brackets
 from tff_pers.data import emnist
@@ -61,11 +62,7 @@ def _no_files(monkeypatch, silos):
   monkeypatch.setattr(text_formats, 'posts', read_texts)
 
 
-def _build(name, **request):
-  family = tasks.get(name)
-  return family.build(tasks.TaskRequest(**request), family.options())
-
-
+_build = built.task
 _OWN = ('csv', 'images', 'leaf', 'npz', 'parquet', 'tfrecord')
 _BUILT_IN = [name for name in tasks.names() if name not in _OWN]
 

@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 
+from tests import built
 from tff_pers.core import random
-from tff_pers.data import tasks
 from tff_pers.data.tasks import low_rank_regression
 
-
-def _build(name, options=None, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(**request), options or family.options()
-  )
+_build = built.task
 
 
 def test_regression_is_check_a14():
@@ -28,8 +23,7 @@ def test_regression_is_check_a14():
 
 @pytest.mark.parametrize('rank', [2, 4])
 def test_targets_are_one_map_of_that_rank(rank):
-  family = tasks.get('low_rank_regression')
-  task = _build('low_rank_regression', family.options(rank=rank), seed=3)
+  task = _build('low_rank_regression', options=dict(rank=rank), seed=3)
   target = task.optimum[0]
   assert np.linalg.matrix_rank(target[0], tol=1e-4) == rank
   for data in [*task.train, *task.test, task.global_test]:
@@ -38,7 +32,7 @@ def test_targets_are_one_map_of_that_rank(rank):
   np.testing.assert_array_equal(target[1:], target[:-1])
   assert task.global_test['num_examples'] == 800
   assert task.global_test['index'] == -1
-  other = _build('low_rank_regression', family.options(rank=rank), seed=4)
+  other = _build('low_rank_regression', options=dict(rank=rank), seed=4)
   assert np.abs(other.optimum[0] - target).max() > 0.1
 
 

@@ -3,16 +3,11 @@
 import numpy as np
 import pytest
 
-from tff_pers.data import tasks
+from tests import built
 from tff_pers.data.tasks import floral_label_shift
 from tff_pers.data.tasks import floral_regression
 
-
-def _build(name, options=None, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(**request), options or family.options()
-  )
+_build = built.task
 
 
 @pytest.mark.parametrize(
@@ -149,7 +144,7 @@ def test_label_shift_moves_labels_by_k_mod_4():
 
 def test_reduced_label_shift_has_the_same_test_set_size():
   options = floral_label_shift.FloralLabelShiftOptions(train=10)
-  task = _build('floral_label_shift', options)
+  task = _build('floral_label_shift', options=options)
   assert {int(d['num_examples']) for d in task.train} == {10}
   assert {int(d['num_examples']) for d in task.test} == {100}
 

@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from tests.algorithms import least_squares as oracle_lib
+from tests import built
 from tff_pers.config import settings
 from tff_pers.data import client_data
 from tff_pers.data import least_squares
-from tff_pers.data import tasks
 from tff_pers.models import adaptors
 from tff_pers.models import partition as partition_lib
 
@@ -18,10 +18,7 @@ _NAMES = ('overpersonalized', 'overpersonalized_control')
 
 
 def _build(name='overpersonalized', options=None, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(**request), family.options(**(options or {}))
-  )
+  return built.task(name, options=options, **request)
 
 
 @functools.lru_cache(maxsize=None)

@@ -1,4 +1,4 @@
-"""Usage of programs: resuming, needs of methods, help; more in `wrong_inputs`."""
+"""Usage of programs: resuming, needs, help; more in `wrong_inputs.txt`."""
 
 import importlib
 import json

@@ -1,6 +1,6 @@
 """Tables that cannot be used: their bytes, flags, and the one sentence.
 
-As in `wrong_inputs`, which has the others; `write` writes the files.
+As in `wrong_inputs.txt`, which has the others; `write` writes the files.
 """
 
 import gzip

@@ -4,7 +4,6 @@ import pytest
 from tensorflow.python import pywrap_tfe
 
 from binaries import benchmark
-from binaries import benchmark_events
 from binaries.speed import events
 from tests.data import emnist_files
 from tff_pers.data import brackets
@@ -53,8 +52,3 @@ def test_cost_of_events_is_measured(monkeypatch):
   assert tuple(row) == events.COLUMNS
   assert 0 < row['share_outside_tensorflow'] < 1
   assert row['cpu_seconds_per_update'] > 0
-
-
-def test_bad_sizes_are_one_sentence(capsys):
-  assert benchmark_events.main(['benchmark_events', '--sizes=5:6']) == 2
-  assert '`--sizes` must be pairs' in capsys.readouterr().err

@@ -1,7 +1,6 @@
 """Figure 1 from start to end, small, against the formulas in NumPy."""
 
 import os
-import re
 
 import numpy as np
 import pytest
@@ -214,18 +213,10 @@ def test_calibrated_numbers_stand_beside_those_of_the_papers_scale():
   assert '(' not in made('overpersonalized_control').split('GD')[1]
 
 
-@pytest.mark.parametrize('flag, message', [
-    ('--taus=2,x', '`--taus` must be integers >= 1 .* found'),
-    ('--cg_taus=0', '`--cg_taus` must be integers >= 1 .* found'),
-    ('--tasks=digits', '`--tasks` must be of overpersonalized, .*digits'),
-    ('--device=gpu:9', '`--device` must be .*gpu:9'),
-    ('--strategy=quick', '`--strategy` must be one of .*quick'),
-    ('--rounds=5', '`--rounds` must be 4 as in benchmark_ffgg.json .*found 5'),
-])
-def test_bad_flags_are_a_sentence(tmp_path, capsys, flag, message):
+def test_other_rounds_are_a_sentence(tmp_path, capsys):
   resume_flags.write(
       f'{tmp_path}/benchmark_ffgg.json',
       dict(rounds=4, every=3, scale='tiny', seed=0),
   )
-  assert _main(tmp_path, flag) == 2
-  assert re.search(message, capsys.readouterr().err)
+  assert _main(tmp_path, '--rounds=5') == 2
+  assert '`--rounds` must be 4 as in benchmark_ffgg' in capsys.readouterr().err

@@ -71,19 +71,6 @@ def test_floral_hands_on_what_its_parts_say(tmp_path, monkeypatch, scale):
   assert ('--num_clients=40' in images) == (scale == 'cpu')
 
 
-def test_an_unknown_part_is_one_sentence(tmp_path, capsys):
-  argv = ['benchmark', 'local_updates', '--parts=gamma,beta']
-  assert benchmark.main([*argv, f'--output_dir={tmp_path / "runs"}']) == 2
-  assert '`--parts` must be of gamma, servers' in capsys.readouterr().err
-  assert not (tmp_path / 'runs').exists()
-
-
-@pytest.mark.parametrize('words', [['nope'], []])
-def test_an_unknown_benchmark_is_one_sentence(words, capsys):
-  assert benchmark.main(['benchmark', *words]) == 2
-  assert 'must be one of async, cifar, ' in capsys.readouterr().err
-
-
 def test_help_without_a_name_says_which_there_are(capsys):
   assert benchmark.main(['benchmark', '--help']) == 0
   help_text = capsys.readouterr().out

@@ -61,15 +61,6 @@ def test_what_is_wrong_is_said(tmp_path, monkeypatch, capsys, seen, expected):
   assert '| fedavg' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize('flag, sentence', [
-    ('--device=gpu', '`--device`'), ('--methods=no', '`--methods` must be'),
-    ('--parts=all,no', '`--parts` must be of methods, speed'),
-])
-def test_bad_flags(tmp_path, capsys, flag, sentence):
-  assert gpu_check.main(['gpu_check', flag, f'--output_dir={tmp_path}']) == 2
-  assert sentence in capsys.readouterr().err
-
-
 @pytest.mark.parametrize('moved, sensitivity, is_right', [
     (0.0, 0.0, True), (2e-4, 0.0, False), (2e-4, 3e-5, True),
     (float('nan'), 0.0, False),

@@ -31,28 +31,6 @@ def test_epsilon_grows_and_is_said_with_what_it_covers(tmp_path, capsys):
   assert '`--dp_clip` must be 0.5' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize('argv, sentence', [
-    (['--algo=perm'], 'must be 0 with perm, whose server does not take exactly'),
-    (['--algo=fedavg', '--fedavg_aggregator=median'],
-     '`--fedavg_aggregator` must be mean with --dp_noise_multiplier=2'),
-    (['--algo=fedavg', '--driver=events'], 'must be 0 with fedavg'),
-    (['--algo=fedavg', '--dp_noise_multiplier=0', '--dp_clip=1'],
-     '`--dp_clip` must be left out without --dp_noise_multiplier, found 1'),
-    (['--algo=l2gd'], 'must be 0 with l2gd'),
-    (['--algo=fedavg[masked_loss=true]'], 'must be 0 with a masked loss'),
-    (['--algo=fedavg', '--num_byzantine=1', '--attack=ipm'],
-     'must be 0 with Byzantine clients'),
-    (['--algo=fedavg', '--dp_target_delta=0.2'],
-     '`--dp_target_delta` must be at most 1 / 6'),
-    (['--algo=fedavg', '--dp_target_delta=1'], '>= 0.0 and < 1.0, found 1.0'),
-])
-def test_what_gives_no_guarantee_is_refused(tmp_path, capsys, argv, sentence):
-  argv = [*_TINY, *argv, f'--output_dir={tmp_path}/run', '--rounds=1']
-  assert train.main(argv) == 2
-  assert sentence in capsys.readouterr().err
-  assert not (tmp_path / 'run').exists()
-
-
 def test_statistics_of_all_clients_are_refused(tmp_path, capsys):
   path = tmp_path / 'mine.csv'
   rows = [f'{c},{r % 2},{r},{c}' for c in range(6) for r in range(6)]

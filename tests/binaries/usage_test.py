@@ -120,35 +120,6 @@ def test_events_drive_no_method_of_more_than_weights(algo, tmp_path, capsys):
   assert not (tmp_path / 'run').exists()
 
 
-@pytest.mark.parametrize('argv, message', [
-    (['--algo=fedavg', '--in_flight=3'],
-     '`--in_flight` must be left out in a run driven by rounds, found 3.'),
-    (['--algo=fedavg', '--redispatch=same_client'],
-     '`--redispatch` must be left out in a run driven by rounds'),
-    (['--algo=fedavg', '--network_delays=constant'],
-     '`--network_delays` must be left out without --delays'),
-    (['--algo=fedasync', '--in_flight=21'],
-     '`--in_flight` must be >= 1 and <= the 20 clients that train, found 21.'),
-    (['--algo=fedasync', '--delays=normal'],
-     '`--delays` must be one of constant, exponential, lognormal, pareto,'
-     " trace, found 'normal'."),
-    (['--algo=fedasync', '--delays=pareto[shape=-1]'], 'must be a number > 0'),
-    (['--algo=fedasync', '--delays=trace[file=/none.csv]'],
-     "`--delays` must name a CSV file that can be read, found '/none.csv'"),
-    (['--algo=fedasync', '--rounds=auto'],
-     '`--rounds` must be a number of server updates with driver=events'),
-    (['--algo=fedavg[driver=events,aggregator=median]'],
-     '`--driver` must be rounds with a robust rule'),
-    (['--algo=local_ffgg[pretrain_rounds=2,driver=events]', '--model=mlp'],
-     '`--driver` must be rounds with pretrain_rounds'),
-])
-def test_bad_flags_of_events(argv, message, tmp_path, capsys):
-  folder = tmp_path / 'run'
-  assert train.main(['train', *argv, f'--output_dir={folder}']) == 2
-  assert message in _stderr_sentence(capsys)
-  assert not folder.exists()
-
-
 @pytest.mark.parametrize('program', [train, compare, plot])
 def test_help_explains(program, capsys):
   assert program.main(['program', '--help']) == 0

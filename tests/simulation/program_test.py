@@ -67,30 +67,6 @@ def _csv_without_seconds(folder):
   return [row.split(',')[:1] + row.split(',')[2:] for row in rows]
 
 
-def test_interrupted_run_ends_as_the_uninterrupted(problem, tmp_path):
-  """Kills are in tests/end_to_end."""
-  whole, parts = tmp_path / 'whole', tmp_path / 'parts'
-  whole.mkdir()
-  parts.mkdir()
-  expected = _run(problem, whole, rounds=5)
-  first, states, _ = _run(problem, parts, rounds=2)
-  # What comes after the checkpoint is lost, spilled states included.
-  states._max_cached_bytes = 0  # pylint: disable=protected-access
-  first.train_round(np.array([0, 1, 2, 3]))
-  states.close()
-  actual = _run(problem, parts, rounds=5, max_cached_bytes=0)
-  assert actual[0].position.round == 5
-  _assert_same(actual[0].state, expected[0].state)
-  _assert_same(actual[2], expected[2])
-  assert actual[1].clients() == expected[1].clients()
-  like = expected[1].get(expected[1].clients()[0], None)
-  for client in expected[1].clients():
-    _assert_same(actual[1].get(client, like), expected[1].get(client, like))
-  assert _csv_without_seconds(parts) == _csv_without_seconds(whole)
-  rounds = [row[0] for row in _csv_without_seconds(whole)]
-  assert rounds == ['round', '2', '4', '5']
-
-
 def test_ends_after_the_row_that_is_enough(problem, tmp_path):
   seen = []
   def is_enough(row):

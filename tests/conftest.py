@@ -111,6 +111,13 @@ def _runtime_of_before(_fused_runtime):
   tff.framework.set_default_context(before)
 
 
+@pytest.fixture(name='native_runtime')
+def fixture_native_runtime(_runtime_of_before):
+  """TFF's own runtime, for processes that run too few rounds to be fused."""
+  with native.use():
+    yield
+
+
 @pytest.fixture(name='warnings')
 def fixture_warnings(monkeypatch):
   """The warnings in the log of absl, as texts."""

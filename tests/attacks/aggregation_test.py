@@ -19,8 +19,8 @@ from tff_pers.aggregators import structure
 from tff_pers.attacks import aggregation
 from tff_pers.numerics import attacks as messages_lib
 from tff_pers.numerics import attacks_adaptive
-from tff_pers.runtime import native
 
+pytestmark = pytest.mark.usefixtures('native_runtime')
 # What each client would send; representable in float32.
 SENT = np.random.default_rng(0).integers(-8, 9, (7, 3)) / 4.0
 # 1 and 4 attack. 5 is honest, and 6 an attacker, but both are absent.
@@ -28,12 +28,6 @@ BYZANTINE = np.array([0, 1, 0, 0, 1, 0, 1], bool)
 WEIGHTS = [1, 2, 3, 1, 1, 0, 0]
 HONEST = SENT[[0, 2, 3]]
 MU, STD = HONEST.mean(axis=0), HONEST.std(axis=0, ddof=1)
-
-
-@pytest.fixture(autouse=True)
-def _native_runtime():
-  with native.use():
-    yield
 
 
 def run(text, sent=SENT, weights=WEIGHTS, byzantine=BYZANTINE, **options):

@@ -6,17 +6,10 @@ import tensorflow as tf
 
 from tff_pers import attacks
 from tff_pers.config import methods
-from tff_pers.runtime import native
 from tff_pers.testing import tiny
 
+pytestmark = pytest.mark.usefixtures('native_runtime')
 BYZANTINE = np.array([False, True, False, False])
-
-
-@pytest.fixture(autouse=True)
-def _native_runtime():
-  """Processes run two rounds, which do not pay for fusing them."""
-  with native.use():
-    yield
 
 
 # One of each kind: composed, of two fields, of products, with its own `next`,

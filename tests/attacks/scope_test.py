@@ -15,19 +15,13 @@ from tff_pers.core import interception
 from tff_pers.data import client_data
 from tff_pers.models import least_squares
 from tff_pers.models import zoo
-from tff_pers.runtime import native
 from tff_pers.testing import tiny
 
+pytestmark = pytest.mark.usefixtures('native_runtime')
 BYZANTINE = np.array([False, True, False, False, True])
 # (x, y) of one example of each client; client 3 has none and is absent.
 ROWS = [[(1, 2)], [(3, -4)], [(5, 7), (6, 2)], [], [(2, 9)]]
 MODEL = zoo.build('linear_regression', tf.TensorSpec([None, 1]), 0)
-
-
-@pytest.fixture(autouse=True)
-def _native_runtime():
-  with native.use():
-    yield
 
 
 def clients():

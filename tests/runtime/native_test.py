@@ -23,18 +23,14 @@ START = '''
 import numpy as np
 import tensorflow_federated as tff
 from tff_pers.runtime import native
+
+pytestmark = pytest.mark.usefixtures('native_runtime')
 native.use()
 add = tff.tensorflow.computation(lambda x: x + 1, np.int32)
 assert add(1) == 2
 print(native.worker_pid(), flush=True)
 '''
 DEADLINE_SECONDS = 120  # To import TensorFlow on a busy machine.
-
-
-@pytest.fixture(autouse=True)
-def _native_runtime(_runtime_of_before):
-  with native.use():
-    yield
 
 
 def _spawn(program, **kwargs):

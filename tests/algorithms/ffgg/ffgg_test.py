@@ -24,9 +24,9 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.models import least_squares
 from tff_pers.models import partition
-from tff_pers.runtime import native
 from tff_pers.testing import tiny
 
+pytestmark = pytest.mark.usefixtures('native_runtime')
 _LOCAL = dict(local_steps=5, local_epochs=0, batch_size=2, learning_rate=0.1)
 _FULL = dict(_LOCAL, batch_size=7)
 _MORE = dict(
@@ -60,13 +60,6 @@ def _descended(weights, data, rate, leaves):
       w - rate * g if i in leaves else w
       for i, (w, g) in enumerate(zip(weights, gradient))
   ]
-
-
-@pytest.fixture(autouse=True)
-def _native_runtime():
-  """Processes run a few rounds, which does not pay for fusing them."""
-  with native.use():
-    yield
 
 
 def _run_fedavg(**options):

@@ -48,10 +48,7 @@ def _play(rounds):
 
 # Dropout of W6_cnn draws from Keras's own generators: not comparable.
 @pytest.mark.parametrize('name', [
-    'W1', 'W5', *(
-        pytest.param(name, marks=pytest.mark.slow)
-        for name in ('W2', 'W4', 'W6_mlp', 'W7')
-    ),
+    'W1', 'W5', 'W2', 'W4', 'W6_mlp', 'W7',
 ])
 def test_floor_fused_and_native_give_the_same_numbers(name):
   """Two rounds, so that the seeds of the second enter; float rounding."""

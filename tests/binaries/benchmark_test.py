@@ -16,6 +16,7 @@ def _run(program, *argv):
   ).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('program, rows', [
     ('benchmark_round', [
         'fedavg', 'perm_two_stage', 'perm_single_loop', 'perfedavg', 'pfedme',

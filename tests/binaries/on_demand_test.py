@@ -50,14 +50,9 @@ def _assert_same_results(one, other):
 
 @pytest.mark.parametrize('more', [
     ['--eval_clients=3'],
-    pytest.param(
-        ['--algo=fedavg', '--finetune_steps=0,2'], marks=pytest.mark.slow
-    ),
+    ['--algo=fedavg', '--finetune_steps=0,2'],
     ['--algo=l2gd', '--rounds=auto', '--max_rounds=3'],
-    pytest.param(
-        ['--algo=fedbuff', '--num_byzantine=0', '--attack=none'],
-        marks=pytest.mark.slow,
-    ),
+    ['--algo=fedbuff', '--num_byzantine=0', '--attack=none'],
 ], ids=['sample', 'finetuning', 'auto', 'events'])
 def test_a_list_and_clients_on_demand_give_the_same_bits(
     more, tmp_path, monkeypatch

@@ -63,9 +63,7 @@ def test_dense_clients():
     agree_lib.agree(computation, start, cohort, strategies=STRATEGIES)
 
 
-@pytest.mark.parametrize(
-    'name', [pytest.param('fedavg', marks=pytest.mark.slow), 'apfl']
-)
+@pytest.mark.parametrize('name', ['fedavg', 'apfl'])
 def test_methods(name):
   """Dense clients of different sizes, stateless and stateful."""
   task = tiny.task()

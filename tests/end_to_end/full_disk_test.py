@@ -68,10 +68,7 @@ def _check(error, folder):
     assert (folder / 'checkpoint.sqlite').exists()
 
 
-@pytest.mark.parametrize('size', [
-    size if size == 50_000 else pytest.param(size, marks=pytest.mark.slow)
-    for size in _SIZES
-])
+@pytest.mark.parametrize('size', _SIZES)
 def test_training_goes_on_when_there_is_room(size, whole, tmp_path, capsys):
   shutil.copy(whole.parent / 'mine.csv', tmp_path)
   capsys.readouterr()

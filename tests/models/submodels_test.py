@@ -390,9 +390,7 @@ def test_norm_takes_the_scaler_out_again():
 # --- What devices deploy. ---
 
 
-@pytest.mark.parametrize('name', [
-    'cnn', 'mlp', pytest.param('resnet', marks=pytest.mark.slow)
-])
+@pytest.mark.parametrize('name', ['cnn', 'mlp', 'resnet'])
 def test_shapes_say_which_tier_weights_are_of(name):
   model = MODELS[name]
   parts = _parts(model, 1.0, 0.5, 0.5, 0.2)

@@ -62,24 +62,16 @@ def _wait_until_gone(pid: int) -> bool:
 @pytest.mark.parametrize(
     'ending, exit_code',
     [
-        pytest.param('', 0, marks=pytest.mark.slow, id='end'),
-        pytest.param(
-            'raise ValueError()', 1, marks=pytest.mark.slow, id='exception'
-        ),
-        pytest.param(
-            'import os, signal; os.kill(os.getpid(), signal.SIGTERM)', 143,
-            marks=pytest.mark.slow, id='sigterm',
-        ),
+        ('', 0),
+        ('raise ValueError()', 1),
+        ('import os, signal; os.kill(os.getpid(), signal.SIGTERM)', 143),
         # As a shell sees Python after Ctrl-C.
-        pytest.param(
-            'import os, signal; os.kill(os.getpid(), signal.SIGINT)',
-            -signal.SIGINT, marks=pytest.mark.slow, id='sigint',
-        ),
-        pytest.param(
-            'import os, signal; os.kill(os.getpid(), signal.SIGKILL)',
-            -signal.SIGKILL, id='sigkill',
-        ),
+        ('import os, signal; os.kill(os.getpid(), signal.SIGINT)',
+         -signal.SIGINT),
+        ('import os, signal; os.kill(os.getpid(), signal.SIGKILL)',
+         -signal.SIGKILL),
     ],
+    ids=['end', 'exception', 'sigterm', 'sigint', 'sigkill'],
 )
 def test_worker_ends_with_its_program(ending, exit_code):
   program = _spawn(ending)

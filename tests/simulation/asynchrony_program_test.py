@@ -161,10 +161,7 @@ def _leaves(states, trainer):
   ]
 
 
-@pytest.mark.parametrize('stop, kinds', [
-    (4, {0, 1}), pytest.param(1, {1}, marks=pytest.mark.slow),
-    pytest.param(5, {0}, marks=pytest.mark.slow),
-])
+@pytest.mark.parametrize('stop, kinds', [(4, {0, 1}), (1, {1}), (5, {0})])
 def test_a_run_goes_on_from_its_checkpoint_with_the_same_bits(
     tmp_path, stop, kinds
 ):

@@ -218,15 +218,7 @@ _WRITER = """
 """
 
 
-@pytest.mark.parametrize(
-    'moment',
-    [
-        'server',
-        pytest.param('client', marks=pytest.mark.slow),
-        pytest.param('spilled', marks=pytest.mark.slow),
-        pytest.param('after', marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize('moment', ['server', 'client', 'spilled', 'after'])
 def test_kill_leaves_one_whole_generation(tmp_path, moment):
   """SIGKILL inside and around a checkpoint."""
   path = tmp_path / 'checkpoint.sqlite'

@@ -282,9 +282,7 @@ def test_9b_the_optimum_is_a_fixed_point(num_steps):
   np.testing.assert_allclose(sent, 0, atol=1e-12)
 
 
-@pytest.mark.parametrize('cohort_size', [
-    pytest.param(20, marks=pytest.mark.slow), 4
-])
+@pytest.mark.parametrize('cohort_size', [20, 4])
 def test_9c_more_local_steps_take_fewer_rounds(cohort_size):
   needed = [
       _rounds_until(

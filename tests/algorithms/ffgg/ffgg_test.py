@@ -76,8 +76,7 @@ _DATA = problems.tiny_clients()[4]
 
 
 @pytest.mark.parametrize('options', [
-    pytest.param({}, marks=pytest.mark.slow), _MORE,
-    dict(local_steps=0, local_epochs=2),
+    {}, _MORE, dict(local_steps=0, local_epochs=2),
 ])
 def test_local_ffgg_without_private_weights_is_fedavg_bit_for_bit(options):
   """Baselines B1: the alternating loop has the batches of the main line."""
@@ -269,9 +268,7 @@ def _learned(theta, own, data, *, epochs, rate):
     ('ffgg', _MORE, 0.1, 5),
     ('local_ffgg', dict(private_learning_rate=0.2), 0.2, 2),
     ('local_ffgg', dict(stateful=True), 0.1, 2),
-    pytest.param(
-        'local_ffgg', dict(stateful=True), 0.1, 5, marks=pytest.mark.slow
-    ),
+    ('local_ffgg', dict(stateful=True), 0.1, 5),
 ])
 def test_clients_fine_tune_before_they_are_evaluated(
     name, options, rate, client
@@ -350,9 +347,8 @@ def test_pretraining_has_a_step_of_the_server_of_its_own():
 
 
 @pytest.mark.parametrize('name, server', [
-    ('ffgg', 'sgd'), ('local_ffgg', 'adam'),
-    pytest.param('ffgg', 'adam', marks=pytest.mark.slow),
-    pytest.param('local_ffgg', 'sgd', marks=pytest.mark.slow),
+    ('ffgg', 'sgd'), ('local_ffgg', 'adam'), ('ffgg', 'adam'),
+    ('local_ffgg', 'sgd'),
 ])
 def test_pretraining_is_fedavg_then_private_weights_start_from_it(
     name, server

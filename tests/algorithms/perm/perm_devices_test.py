@@ -94,9 +94,7 @@ def _both(data):
 # --- Check 15a: whole models. ---
 
 
-@pytest.mark.parametrize('full', [
-    True, pytest.param(False, marks=pytest.mark.slow)
-])
+@pytest.mark.parametrize('full', [True, False])
 def test_of_whole_models_it_is_perm_bit_for_bit(full):
   """Through warm-up, the choice of kappa, and visits."""
   widths = perm_devices.Devices(
@@ -391,9 +389,7 @@ def test_clients_deploy_the_models_of_their_tiers():
         )
 
 
-@pytest.mark.parametrize('adapt_epochs', [
-    1, pytest.param(0, marks=pytest.mark.slow)
-])
+@pytest.mark.parametrize('adapt_epochs', [1, 0])
 def test_new_clients_adapt_the_models_of_their_tiers(adapt_epochs):
   """Client 5 is in tier 2, from the shared model."""
   process = _process(_devices(), 1, adapt_epochs=adapt_epochs)

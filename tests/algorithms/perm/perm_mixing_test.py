@@ -23,9 +23,7 @@ from tff_pers.numerics import mixing_rows
 _N = perm_runs.N
 
 
-@pytest.mark.parametrize('k', [
-    pytest.param(_N, marks=pytest.mark.slow), 2
-])
+@pytest.mark.parametrize('k', [_N, 2])
 def test_sparse_rows_keep_the_largest_weights(k):
   """k < N renormalizes; the own entry stays; with k = N nothing is lost."""
   states, _ = perm_runs.run(4, row_nonzeros=k)

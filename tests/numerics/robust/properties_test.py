@@ -73,11 +73,7 @@ def _row(text):
   return tuple(_kappa(apply, name, rng) for name in ('ipm', 'flip', 'noise'))
 
 
-@pytest.mark.parametrize('text', [
-    pytest.param(t, marks=pytest.mark.slow)
-    if t in ('geometric_median', 'caf') else t
-    for t in TABLE
-])
+@pytest.mark.parametrize('text', TABLE)
 def test_coefficient_is_that_of_the_table(text):
   np.testing.assert_allclose(_row(text), TABLE[text], atol=1e-3)
 

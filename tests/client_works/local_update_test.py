@@ -323,10 +323,7 @@ def test_composes_with_a_server_optimizer_and_an_aggregator_of_tff():
 
 
 @pytest.mark.parametrize('options, message', [
-    (dict(theta=()), '`theta` must have a weight > 0'),
     (dict(theta=(0.0, 0.0)), '`theta` must have a weight > 0'),
-    (dict(theta=(1.0, -1.0)), '`theta` must be a list of finite weights'),
-    (dict(theta=(np.inf,)), '`theta` must be a list of finite weights'),
     (dict(theta=(1,), gamma=-0.1), '`gamma` must be a number >= 0, found -0.1'),
     (dict(theta=(1,), alpha=-1.0), '`alpha` must be a number >= 0, found -1.0'),
 ])

@@ -61,9 +61,9 @@ def compose(attack, byzantine=BYZANTINE, aggregator=None, finalize=None):
     )
 
 
-def first_round(process, data=None, seed=1):
+def first_round(process, data=None):
   data = clients() if data is None else data
-  state = process.initialize_seeded(seed)
+  state = process.initialize_seeded(1)
   return process.next(state, [()] * len(data), data)
 
 

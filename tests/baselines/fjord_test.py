@@ -14,12 +14,12 @@ from tff_pers.models import submodels
 from tff_pers.models import zoo
 
 
-def _build(parts=None, client_weighting='examples', assign=sr.assign, **values):
+def _build(parts=None, assign=sr.assign, **values):
   parts = parts or sr.parts()
   return fjord.build_fjord(
       parts, parts.widths, assign,
       fjord.FjORDHyperparameters(**{**sr.STEP, **values}),
-      client_weighting=client_weighting,
+      client_weighting='examples',
   )
 
 

@@ -23,9 +23,9 @@ _SPEC = tf.TensorSpec([None, 3], tf.float64)
 _OPTIONS = dict(local_steps=4, batch_size=4, learning_rate=0.1)
 
 
-def _client(num_examples, num_classes=2, index=0):
+def _client(num_examples, index=0):
   rng = np.random.default_rng(num_examples)
-  y = rng.integers(num_classes, size=num_examples).astype(np.int32)
+  y = rng.integers(2, size=num_examples).astype(np.int32)
   return client_data.dense(index, rng.normal(size=[num_examples, 3]), y)
 
 

@@ -33,10 +33,10 @@ def _distances(states):
   return [np.linalg.norm(state['weights'][0] - optimum) for state in states]
 
 
-def _variates(client_states, num_clients=6):
+def _variates(client_states):
   """Returns c_i of all clients; those never seen have zeros."""
   return [
-      client_states.get(i, (np.zeros(5),))[0] for i in range(num_clients)
+      client_states.get(i, (np.zeros(5),))[0] for i in range(6)
   ]
 
 

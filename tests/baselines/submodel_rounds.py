@@ -40,7 +40,7 @@ def assign(seed, round_num, index):
   return index % 3
 
 
-def batches(client, round_num, batch_size=2, num_steps=4):
+def batches(client, round_num):
   """Returns the minibatches that a client sees in a round, (x, y, seed)."""
   found = []
 
@@ -52,9 +52,9 @@ def batches(client, round_num, batch_size=2, num_steps=4):
   client_data.fold_batches(
       tf.nest.map_structure(tf.constant, client), step, tf.constant(0),
       seed=random.key(SEED, round_num, client['index'], 0),
-      batch_size=batch_size, num_steps=num_steps,
+      batch_size=2, num_steps=4,
   )
-  assert len(found) == num_steps
+  assert len(found) == 4
   return found
 
 

@@ -137,11 +137,11 @@ def test_a_part_that_is_no_weight_of_a_model_does_not_decay():
   assert moved == pytest.approx(dict(adaptors=3.5, base=5.0, router=12.0))
 
 
-def _rate(round_num, learning_rate=0.2, **options):
+def _rate(round_num, **options):
   hyperparameters = hp.LocalTraining(**options)
   message = dict(round=tf.constant(round_num))
-  rate = local_step.scheduled(hyperparameters, message, learning_rate)
-  return float(rate) / learning_rate
+  rate = local_step.scheduled(hyperparameters, message, 0.2)
+  return float(rate) / 0.2
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ _RATES = router_training.Rates(base=0.1, adaptors=0.2, router=0.3)
 _LOGITS = tf.constant([0.3, -0.2, 0.5], tf.float64)
 
 
-def _data(client=4):
-  return tf.nest.map_structure(tf.constant, problems.tiny_clients()[client])
+def _data():
+  return tf.nest.map_structure(tf.constant, problems.tiny_clients()[4])
 
 
 def _weights(adapted=_ADAPTED):
@@ -42,8 +42,8 @@ def _weights(adapted=_ADAPTED):
   )
 
 
-def _batch(data, rows=None):
-  x, y = data['examples']['x'][:rows], data['examples']['y'][:rows]
+def _batch(data):
+  x, y = data['examples'].values()
   return client_data.Batch(x, y, tf.ones_like(y, tf.bool), _SEED)
 
 

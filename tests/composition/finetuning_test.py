@@ -8,10 +8,10 @@ from tff_pers.client_works import local_step
 from tff_pers.composition import finetuning
 
 
-def _curve(name, steps, learning_rate=0.1, **options):
+def _curve(name, steps, **options):
   process, states, _, _ = rounds.run(name)
   computation = finetuning.build_evaluate_finetuned(
-      process, process.tiers['1'], steps, learning_rate=learning_rate,
+      process, process.tiers['1'], steps, learning_rate=0.1,
       batch_size=2, **options
   )
   clients = problems.tiny_clients()

@@ -37,8 +37,8 @@ def _plain(**changes):
   return _text(**changes).encode()
 
 
-def _named(ann='ann', bob='bob', encoding='utf-8'):
-  return _text().replace('ann', ann).replace('bob', bob).encode(encoding)
+def _named(ann='ann', encoding='utf-8'):
+  return _text().replace('ann', ann).encode(encoding)
 
 
 def _with(name, *values):
@@ -47,11 +47,10 @@ def _with(name, *values):
   return _plain(header=f'client,y,a,b,{name}', rows=rows)
 
 
-def _many(name, values, y='no,yes'):
+def _many(name, values):
   """Returns a longer table, of a client, with a column of features."""
-  classes = y.split(',')
   return ''.join([f'client,y,{name}\n', *(
-      f'ann,{classes[row % len(classes)]},{value}\n'
+      f'ann,{("no", "yes")[row % 2]},{value}\n'
       for row, value in enumerate(values)
   )]).encode()
 
@@ -78,8 +77,8 @@ def _csv(content, gives=_A, clients=('ann', 'bob'), **options):
   return Form({'my.csv': content}, gives, clients, options)
 
 
-def _refused(content, gives, name='my.csv', **options):
-  return Form({name: content}, gives, None, options, True)
+def _refused(content, gives, **options):
+  return Form({'my.csv': content}, gives, None, options, True)
 
 
 _DAYS = ['2024-01-31', '2024-02-29', '2023-12-31', '2024-02-29']

@@ -11,11 +11,11 @@ from tff_pers.evaluation import results
 _NAN = np.nan
 
 
-def _run(variant, distance, rounds=None):
+def _run(variant, distance):
   values = np.asarray(distance, np.float64)
   metrics = dict(
-      round=np.arange(len(values)) if rounds is None else np.array(rounds),
-      loss_mean=np.ones(len(values)), distance=values,
+      round=np.arange(len(values)), loss_mean=np.ones(len(values)),
+      distance=values,
   )
   return results.Run(
       folder='', config=dict(variant=variant), metrics=metrics, clients=None,

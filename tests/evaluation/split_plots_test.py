@@ -8,11 +8,11 @@ from tff_pers.evaluation import results
 from tff_pers.evaluation import split_plots
 
 
-def _run(variant, share, accuracy, loss=1.0):
+def _run(variant, share, accuracy):
   one = np.array([1.0])
   metrics = dict(
       round=one, seconds=one, bytes_down=one, bytes_up=one,
-      loss_mean=loss * one, accuracy_mean=accuracy * one,
+      loss_mean=one, accuracy_mean=accuracy * one,
       accuracy_worst_decile=accuracy * one,
   )
   return results.Run(

@@ -92,8 +92,8 @@ def _allclose(one, two, **tolerance):
     np.testing.assert_allclose(x, y, **tolerance)
 
 
-def _dense(units=4, dtype=tf.float64):
-  spec = tf.TensorSpec([None, units], dtype)
+def _dense(dtype=tf.float64):
+  spec = tf.TensorSpec([None, 4], dtype)
   return zoo.build('mlp_20', spec, 2, dtype=dtype)
 
 

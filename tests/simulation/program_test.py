@@ -36,15 +36,11 @@ def _problem():
   return process, program.Data(task.train, task.test)
 
 
-def _run(
-    problem, folder, *, rounds, max_cached_bytes=2**30, seed=3, **options
-):
+def _run(problem, folder, *, rounds, **options):
   """Runs up to `rounds` with cohorts of 2; returns (trainer, metrics)."""
   process, data = problem
-  states = store.ClientStateStore(
-      folder / 'checkpoint.sqlite', max_cached_bytes=max_cached_bytes
-  )
-  trainer = program.TrainingProgram(process, data, states, seed=seed)
+  states = store.ClientStateStore(folder / 'checkpoint.sqlite')
+  trainer = program.TrainingProgram(process, data, states, seed=3)
   start = trainer.position.round
   with release.Releases(
       str(folder), trainer.columns, start

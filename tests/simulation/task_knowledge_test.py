@@ -32,7 +32,7 @@ def _process(algo, task, **hyperparameters):
   ))
 
 
-def _rows(folder, process, task, rounds=3, validation=None):
+def _rows(folder, process, task, validation=None):
   """Trains all clients for some rounds; returns (trainer, rows, metrics)."""
   folder.mkdir(exist_ok=True)
   trainer = program.TrainingProgram(
@@ -41,9 +41,9 @@ def _rows(folder, process, task, rounds=3, validation=None):
   )
   with release.Releases(
       str(folder), trainer.columns, 0
-  ) as releases, progress.Progress(rounds, 0, io.StringIO()) as shown:
+  ) as releases, progress.Progress(3, 0, io.StringIO()) as shown:
     metrics = trainer.run(
-        cohort.uniform(task.num_clients, 0), rounds=rounds, eval_every=1,
+        cohort.uniform(task.num_clients, 0), rounds=3, eval_every=1,
         releases=releases, progress=shown,
     )
   return trainer, csv_rows.read(folder / 'metrics.csv'), metrics

@@ -190,11 +190,11 @@ _CG = {1: (2e-2, 3e-2), 2: (4e-3, 1e-2), 3: (7e-4, 1.2e-3), 4: (0, 1e-10)}
 _FAST = (('sgd', 1), ('cg', 4))
 
 
-def _floor(tuner, tau, num_rounds=150):
+def _floor(tuner, tau):
   oracle = _oracle()
   rate = 1 / oracle.private_smoothness if tuner == 'sgd' else None
   process = _ffgg(1 / (2 * oracle.smoothness), tuner, tau, rate)
-  return _distances(process, 'overpersonalized', num_rounds)[-1]
+  return _distances(process, 'overpersonalized', 150)[-1]
 
 
 @pytest.mark.parametrize('tuner, tau, low, high', [

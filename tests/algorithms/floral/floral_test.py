@@ -205,14 +205,14 @@ def test_deploys_the_merged_weights_and_reports_the_router():
   )
 
 
-def _learned(state, client, adapted, steps, rate=1.0):
+def _learned(state, client, adapted, steps):
   """Returns the router that a client learns alone, float[C]."""
   weights = tf.nest.map_structure(tf.constant, state['weights'])
   return tf.nn.softmax(
       router_alone.learn_router(
           adapted, tf.zeros([adapted.num_adaptors], tf.float64), weights,
           rounds.tensors(problems.tiny_clients()[client]), num_steps=steps,
-          learning_rate=rate, router_step='scale_free',
+          learning_rate=1.0, router_step='scale_free',
       )
   )
 

@@ -99,7 +99,7 @@ def _digits():
   return built.task('digits', partition='iid')
 
 
-def _curves(num_rounds=40, **member):
+def _curves(**member):
   """Returns (training losses, accuracies), each [3 seeds, num_rounds]."""
   task = _digits()
   process = local_update.build_local_update(
@@ -110,7 +110,7 @@ def _curves(num_rounds=40, **member):
     # The same cohorts and batches for every member.
     rng, state = np.random.default_rng(seed), process.initialize_seeded(seed)
     curve = []
-    for _ in range(num_rounds):
+    for _ in range(40):
       cohort = rng.choice(task.num_clients, 10, replace=False)
       data = [task.train[i] for i in cohort]
       state = process.next(state, [()] * 10, data)['state']

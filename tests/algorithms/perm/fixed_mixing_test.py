@@ -22,9 +22,9 @@ def _build(**values):
   )
 
 
-def _rounds(process, num_rounds, seed=3, state=None, problem=_PROBLEM):
+def _rounds(process, num_rounds, state=None, problem=_PROBLEM):
   data = problem.clients()
-  state = process.initialize_seeded(seed) if state is None else state
+  state = process.initialize_seeded(3) if state is None else state
   states = []
   for _ in range(num_rounds):
     state = process.next(state, [()] * len(data), data)['state']

@@ -58,8 +58,8 @@ def _client(devices):
   return perm_client.Client(devices, _hyperparameters(), _N)
 
 
-def _weights(seed=0):
-  rng = np.random.default_rng(seed)
+def _weights():
+  rng = np.random.default_rng(0)
   return [rng.standard_normal(spec.shape) for spec in _MODEL.spec]
 
 

@@ -87,13 +87,13 @@ def _posts(number: int, first: int = 0):
   )
 
 
-def _users(folder, sizes, index=True):
+def _users(folder, sizes):
   """Writes posts of users: {name: (training, test)}."""
   parts = {
       part: {user: _posts(pair[k], 1000 * k) for user, pair in sizes.items()}
       for k, part in enumerate(('train', 'test'))
   }
-  files.sqlite(folder / 'stackoverflow.sqlite', parts, index=index)
+  files.sqlite(folder / 'stackoverflow.sqlite', parts)
 
 
 def test_posts_are_those_of_users_with_enough_of_them(tmp_path):

@@ -27,8 +27,8 @@ def _paper(name):
   return _build(name, dict(scale='paper'))
 
 
-def _random_weights(task, seed=0):
-  rng = np.random.default_rng(seed)
+def _random_weights(task):
+  rng = np.random.default_rng(0)
   theta_dim, w_dim = (weight.shape[0] for weight in task.model.layers)
   return (
       rng.standard_normal(theta_dim),

@@ -1,6 +1,5 @@
 """`train` with differential privacy: epsilon in files and said at the end."""
 
-
 import pytest
 
 from binaries import train

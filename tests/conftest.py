@@ -111,6 +111,27 @@ def _runtime_of_before(_fused_runtime):
   tff.framework.set_default_context(before)
 
 
+@pytest.fixture(name='native_runtime')
+def fixture_native_runtime(_runtime_of_before):
+  """TFF's own runtime, for processes that run too few rounds to be fused."""
+  with native.use():
+    yield
+
+
+@pytest.fixture(name='axes')
+def fixture_axes(monkeypatch):
+  """The axes of the figures that are made."""
+  from tff_pers.evaluation import figures  # pylint: disable=g-import-not-at-top
+  made = []
+  new_figure = figures.new_figure
+  def keep(*args):
+    picture, axes = new_figure(*args)
+    made.append(axes)
+    return picture, axes
+  monkeypatch.setattr(figures, 'new_figure', keep)
+  return made
+
+
 @pytest.fixture(name='warnings')
 def fixture_warnings(monkeypatch):
   """The warnings in the log of absl, as texts."""

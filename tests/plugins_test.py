@@ -84,7 +84,7 @@ def test_an_installed_plugin_is_in_the_programs(installed, tmp_path):
 @pytest.mark.parametrize('some, passed', [
     # One of each battery: they are the same for all methods and tasks.
     ('type_signatures or every_sample or it_declares', '3 passed'),
-    pytest.param('test', ' passed', marks=pytest.mark.slow),
+    ('test', ' passed'),
 ])
 def test_its_own_tests_pass(installed, tmp_path, some, passed):
   """The batteries for methods and tasks, by one import, in a place of its own."""

@@ -26,16 +26,6 @@ def test_the_mean_is_left_to_the_method():
   assert _chosen('mean') is None
 
 
-def test_a_client_of_weight_0_is_absent_and_other_weights_are_ignored():
-  process = _chosen('median').create(
-      tff.TensorType(np.float32), tff.TensorType(np.float32)
-  )
-  output = process.next(
-      process.initialize(), [1.0, 5.0, 9.0, 700.0], [1.0, 100.0, 1.0, 0.0]
-  )
-  assert output.result == 5.0
-
-
 @pytest.mark.parametrize('name, sentence', [
     ('middle', '`aggregator` must be one of'),
     ('krum', '`aggregator` krum must be told how many clients'),

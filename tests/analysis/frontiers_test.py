@@ -253,18 +253,3 @@ def test_sweep_broadcasts_its_arrays():
   assert [(p.num_steps, p.gamma, p.alpha) for p in found] == [
       (1, 0.05, 0.0), (2, 0.05, 0.5)
   ]
-
-
-@pytest.mark.parametrize('values, sentence', [
-    (dict(family='fedsgd'), '`family` must be one of fedavg, fedprox, maml'),
-    (dict(alpha=0.5), '`alpha` must be 0 with family fedavg, found 0.5'),
-    (dict(gamma=0.1), r'`gamma` must be < 1 / \(L \+ alpha\) = 0.1'),
-    (dict(server='adam'), '`server` must be one of gd, nesterov, heavy_ball'),
-    (dict(num_steps=0), '`num_steps` must be >= 1, found 0'),
-])
-def test_raises_on_bad_settings(values, sentence):
-  setting = dict(
-      family='fedavg', server='gd', num_steps=2, gamma=0.05, alpha=0.0
-  ) | values
-  with pytest.raises(ValueError, match=sentence):
-    frontiers.point(_spectrum(10.0), **setting)

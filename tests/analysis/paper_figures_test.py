@@ -146,42 +146,26 @@ def test_rows_have_the_columns_of_points_and_name_their_curve():
   assert tuple(rows[0]) == paper_figures.COLUMNS
 
 
-def test_figure_is_drawn_with_one_colour_for_each_label(
-    tmp_path, monkeypatch
-):
-  made = []
-  new_figure = pareto_plots.figures.new_figure
-  def keep(*args):
-    picture, axes = new_figure(*args)
-    made.append(axes)
-    return picture, axes
-  monkeypatch.setattr(pareto_plots.figures, 'new_figure', keep)
+def test_figure_is_drawn_with_one_colour_for_each_label(tmp_path, axes):
   curves = paper_figures.compute(1)
   path = pareto_plots.plot_curves(curves, str(tmp_path), 'four')
   assert (tmp_path / 'four.png').exists() and (tmp_path / 'four.svg').exists()
   assert path == str(tmp_path / 'four')
-  (axes,) = made
-  assert [axis.get_title() for axis in axes] == [
+  (panels,) = axes
+  assert [axis.get_title() for axis in panels] == [
       'gamma = 0.01, K varies', 'K = 100, gamma varies'
   ]
-  for position, axis in enumerate(axes):
+  for position, axis in enumerate(panels):
     first, second = axis.get_lines()
-    assert first.get_color() == axes[0].get_lines()[0].get_color()
+    assert first.get_color() == panels[0].get_lines()[0].get_color()
     assert first.get_color() != second.get_color()
     points = curves[2 * position].points
     assert first.get_xdata()[3] == points[3].rho
     assert first.get_ydata()[3] == points[3].delta
 
 
-def test_points_are_drawn_on_the_curves_of_their_servers(monkeypatch):
+def test_points_are_drawn_on_the_curves_of_their_servers(monkeypatch, axes):
   """Of kappa0 = 9: rho0 of the heavy ball is 1/2, its curve that of S12."""
-  made = []
-  new_figure = pareto_plots.figures.new_figure
-  def keep(*args):
-    picture, axes = new_figure(*args)
-    made.append(axes[0])
-    return picture, axes
-  monkeypatch.setattr(pareto_plots.figures, 'new_figure', keep)
   monkeypatch.setattr(pareto_plots.figures, 'save', lambda *args: args[2])
   points = [
       frontiers.point(
@@ -190,7 +174,7 @@ def test_points_are_drawn_on_the_curves_of_their_servers(monkeypatch):
       ) for server in ('gd', 'nesterov', 'heavy_ball')
   ]
   assert pareto_plots.plot_points(9.0, points[::-1], 'folder', 'six') == 'six'
-  lines = made[0].get_lines()
+  lines = axes[0][0].get_lines()
   for point, drawn in zip(points, lines[1::2]):
     assert (drawn.get_xdata(), drawn.get_ydata()) == ([point.rho], [point.delta])
   rho, delta = lines[4].get_data()

@@ -5,10 +5,10 @@ import numpy as np
 from tff_pers.analysis import quadratic
 
 
-def random_federation(seed, *, num_clients=4, dim=3, mu=1.0, largest=10.0):
+def random_federation(seed, *, num_clients=4, dim=3, mu=1.0):
   """Returns clients with random eigenvectors, spectra, optima and weights."""
   rng = np.random.default_rng(seed)
-  curvatures = rng.uniform(mu, largest, size=[num_clients, dim])
+  curvatures = rng.uniform(mu, 10.0, size=[num_clients, dim])
   rotations = np.linalg.qr(rng.normal(size=[num_clients, dim, dim]))[0]
   hessians = np.einsum('nij,nj,nkj->nik', rotations, curvatures, rotations)
   return quadratic.QuadraticFederation(

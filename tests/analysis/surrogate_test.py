@@ -53,42 +53,6 @@ def test_local_steps_send_the_gradient_of_the_surrogate(alpha, gamma):
     )
 
 
-@pytest.mark.parametrize('alpha', [0.0, 0.5])
-@pytest.mark.parametrize('num_steps', [1, 2, 3])
-def test_expectation_over_batches_is_the_gradient_of_the_surrogate(
-    alpha, num_steps
-):
-  """Check 2 (S2), all ordered batches of one of three examples.
-
-  With replacement it is exact; without, the steps are not independent.
-  """
-  rng = np.random.default_rng(7)
-  b = np.array([m @ m.T + np.eye(2) for m in rng.normal(size=[3, 2, 2])])
-  centers = 3 * rng.normal(size=[3, 2])
-  hessian = b.mean(axis=0)
-  optimum = np.linalg.solve(hessian, np.einsum('zij,zj->i', b, centers) / 3)
-  gamma = 0.5 / (np.linalg.eigvalsh(b).max() + alpha)
-  x = np.array([2.0, -1.0])
-
-  def sent(batches):
-    y, total = x, 0.0
-    for z in batches:
-      g = b[z] @ (y - centers[z]) + alpha * (y - x)
-      total, y = total + g, y - gamma * g
-    return total
-
-  expected = problems.client_update(
-      hessian, optimum, x, np.ones(num_steps), gamma, alpha
-  )
-  found = np.mean(
-      [sent(s) for s in itertools.product(range(3), repeat=num_steps)], axis=0
-  )
-  np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-  if num_steps == 3:
-    dealt = np.mean([sent(s) for s in itertools.permutations(range(3))], axis=0)
-    assert np.abs(dealt - expected).max() > 1e-2
-
-
 @pytest.mark.parametrize('theta', [
     thetas.FirstGradients(6), thetas.LastGradient(6),
     thetas.Gradients([0.3, 0, 2, 1]),

@@ -53,19 +53,6 @@ def test_parse_refuses(text, message):
     attacks.Huge(value=-1.0)
 
 
-def test_who_sees_what():
-  """Noise of an absolute size needs no message of anybody else."""
-  seeing = [n for n in attacks.names() if attacks.parse(n).is_omniscient]
-  assert seeing == [
-      'adaptive', 'alie', 'ipm', 'mimic', 'mixed', 'noise', 'sign_flip'
-  ]
-  assert not attacks.Mixed('bit_flip', 'nan').is_omniscient
-  assert attacks.Mixed('bit_flip', 'label_flip').flips_labels
-  assert not attacks.Noise(std=1.0).is_omniscient
-  flipping = [n for n in attacks.names() if attacks.parse(n).flips_labels]
-  assert flipping == ['adaptive', 'label_flip']
-
-
 def test_huge_is_finite_in_float32():
   own = tf.zeros([2])
   sent = attacks.Huge().message(own, (), None, None)

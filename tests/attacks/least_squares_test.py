@@ -13,11 +13,11 @@ import pytest
 import tensorflow as tf
 
 from tests.algorithms import least_squares
+from tests import built
 from tff_pers import attacks
 from tff_pers.aggregators import robust
 from tff_pers.attacks import attack as attack_lib
 from tff_pers.core import random
-from tff_pers.data import tasks
 
 HONEST, BYZANTINE = 20, 5
 SEEDS = (0, 1, 2)
@@ -33,10 +33,8 @@ RULES = tuple(
 @functools.lru_cache(maxsize=None)
 def _problem(name, seed):
   """Returns the oracle of all clients, the attackers last."""
-  family = tasks.get(name)
-  return least_squares.LeastSquares(family.build(
-      tasks.TaskRequest(num_byzantine=BYZANTINE, seed=seed),
-      family.options(scale='tiny'),
+  return least_squares.LeastSquares(built.task(
+      name, options=dict(scale='tiny'), num_byzantine=BYZANTINE, seed=seed
   ))
 
 
@@ -194,9 +192,8 @@ def test_15_demo_of_the_paper():
   ||F|| after 100, 1000, 4000 rounds, within a factor of 2; the last one, of a
   single draw of who is copied, within 10.
   """
-  family = tasks.get('overpersonalized')
-  oracle = least_squares.LeastSquares(family.build(
-      tasks.TaskRequest(num_clients=32), family.options(scale='paper')
+  oracle = least_squares.LeastSquares(built.task(
+      'overpersonalized', options=dict(scale='paper'), num_clients=32
   ))
   combine = _combine(robust.parse('bucketing(median[f=10])'))
   step = 1 / oracle.smoothness

@@ -6,17 +6,10 @@ import tensorflow as tf
 
 from tff_pers import attacks
 from tff_pers.config import methods
-from tff_pers.runtime import native
 from tff_pers.testing import tiny
 
+pytestmark = pytest.mark.usefixtures('native_runtime')
 BYZANTINE = np.array([False, True, False, False])
-
-
-@pytest.fixture(autouse=True)
-def _native_runtime():
-  """Processes run two rounds, which do not pay for fusing them."""
-  with native.use():
-    yield
 
 
 # One of each kind: composed, of two fields, of products, with its own `next`,
@@ -63,24 +56,3 @@ def test_nan_never_spreads_and_is_named(name):
       measured = output['metrics']['aggregator']
       np.testing.assert_array_equal(measured['refused'], [1])
       assert measured['num_refused'] == 1
-
-
-@pytest.mark.parametrize(
-    'name', [
-        name if name == 'fedavg' else pytest.param(name, marks=pytest.mark.slow)
-        for name in methods.names()
-    ]
-)
-def test_an_omniscient_attack_moves_the_method(name):
-  process, outputs = run(name, 'ipm', tiny.task())
-  _, honest = run(name, 'none', tiny.task())
-  if not sends_something(process):
-    return
-  own = [
-      [
-          leaf for field, value in output['state'].items()
-          if field not in ('seed', 'round', 'aggregator')
-          for leaf in tf.nest.flatten(value)
-      ] for output in (outputs[-1], honest[-1])
-  ]
-  assert any(np.any(a != b) for a, b in zip(*own))

@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from tests.algorithms import least_squares
 from tests.attacks import robust_mirror
+from tests import built
 from tff_pers import attacks
 from tff_pers.algorithms.ffgg import ffgg_hyperparameters as ffgg_hp
 from tff_pers.config import methods
 from tff_pers.core import random
-from tff_pers.data import tasks
 from tff_pers.runtime import native
 
 _ROUNDS, _BYZANTINE, _STEP = 12, 5, 0.066
@@ -28,10 +28,7 @@ _ALL = [*_PLAIN, *(
 
 @functools.lru_cache(maxsize=None)
 def _task():
-  family = tasks.get('overpersonalized')
-  return family.build(
-      tasks.TaskRequest(num_byzantine=_BYZANTINE), family.options()
-  )
+  return built.task('overpersonalized', num_byzantine=_BYZANTINE)
 
 
 @pytest.mark.parametrize('rule', _ALL)

@@ -1,11 +1,11 @@
-"""Robust FFGG under the attack `mixed`, in NumPy: Algorithm 5, float64.
+"""Robust rules in NumPy, and FFGG under the attack `mixed`: Algorithm 5.
 
 w is solved exactly, so that client m sends F_m(theta) = G_m theta - h_m. Rules
 are written from their definitions (papers/baselines.md 9), without the code of
 the product; only the permutations of buckets, which are draws, are passed.
 """
 
-from typing import Callable
+from typing import Callable, Optional
 
 import numpy as np
 import scipy.stats
@@ -54,7 +54,7 @@ def rule(text: str, f: int) -> Rule:
   return lambda x, order: then(_PREPARATIONS[name](x, f, order), order)
 
 
-def _distances(x, z):
+def distances(x: np.ndarray, z: np.ndarray) -> np.ndarray:
   return np.linalg.norm(x - z, axis=1)
 
 
@@ -66,11 +66,10 @@ def _trimmed_mean(x, f):
   return np.sort(x, axis=0)[f:len(x) - f].mean(axis=0)
 
 
-def _geometric_median(x, f):
-  del f
+def geometric_median(x: np.ndarray, passes: int = 8) -> np.ndarray:
   z = np.median(x, axis=0)
-  for _ in range(8):
-    distance = _distances(x, z)
+  for _ in range(passes):
+    distance = distances(x, z)
     weights = 1 / np.maximum(distance, 1e-6 * np.median(distance))
     z = weights @ x / weights.sum()
   return z
@@ -82,13 +81,14 @@ def _krum_order(x, f):
   return np.argsort(others.sum(axis=1), kind='stable')
 
 
-def _centered_clipping(x, f):
-  del f
+def centered_clipping(
+    x: np.ndarray, steps: int = 3, radius: Optional[float] = None
+) -> np.ndarray:
   v = np.median(x, axis=0)
-  for _ in range(3):
-    distance = _distances(x, v)
+  for _ in range(steps):
+    distance = distances(x, v)
     with np.errstate(divide='ignore'):  # At distance 0 the factor is 1.
-      factors = np.minimum(1, np.median(distance) / distance)
+      factors = np.minimum(1, (radius or np.median(distance)) / distance)
     v = v + np.mean((x - v) * factors[:, None], axis=0)
   return v
 
@@ -113,18 +113,16 @@ _RULES = dict(
     mean=lambda x, f: x.mean(axis=0),
     median=lambda x, f: np.median(x, axis=0),
     trimmed_mean=_trimmed_mean,
-    geometric_median=_geometric_median,
+    geometric_median=lambda x, f: geometric_median(x),
     krum=lambda x, f: x[_krum_order(x, f)[0]],
     multi_krum=lambda x, f: x[_krum_order(x, f)[:len(x) - f]].mean(axis=0),
-    centered_clipping=_centered_clipping,
+    centered_clipping=lambda x, f: centered_clipping(x),
     caf=_filtered_mean,
 )
 
 
-def _clipped(x, f, order):
-  del f, order
-  norms = np.linalg.norm(x, axis=1)
-  return x * np.minimum(1, np.median(norms) / norms)[:, None]
+def clipped(x: np.ndarray, bound: float) -> np.ndarray:
+  return x * np.minimum(1, bound / distances(x, 0))[:, None]
 
 
 def _bucketed(x, f, order):
@@ -140,5 +138,6 @@ def _mixed_neighbours(x, f, order):
 
 
 _PREPARATIONS = dict(
-    norm_clipping=_clipped, bucketing=_bucketed, nnm=_mixed_neighbours
+    norm_clipping=lambda x, f, order: clipped(x, np.median(distances(x, 0))),
+    bucketing=_bucketed, nnm=_mixed_neighbours
 )

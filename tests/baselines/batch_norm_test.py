@@ -18,7 +18,6 @@ from tff_pers.config import methods
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 from tff_pers.models import adaptors
-from tff_pers.models import export
 from tff_pers.models import keras
 from tff_pers.models import partition
 from tff_pers.models import tff_models
@@ -198,17 +197,6 @@ def test_a_norm_stays_whole_where_the_input_layer_is_private(task):
   assert {w.layer for w, p in zip(parts.weights, parts.is_private) if not p} == {
       'dense'
   }
-
-
-def test_weights_go_back_into_the_keras_model(network, task):
-  clone = tf.keras.models.clone_model(network)
-  weights = [w + 0.5 for w in task.model.initial_weights(0)]
-  export.merge_into(clone, weights)
-  x = task.train[0]['examples']['x']
-  np.testing.assert_allclose(
-      clone(x), task.model.predict(weights, x, False, tf.zeros([2], tf.int64)),
-      rtol=1e-5, atol=1e-6,
-  )
 
 
 def test_steps_are_those_of_keras(network, task):

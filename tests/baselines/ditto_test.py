@@ -59,21 +59,6 @@ def test_pull_is_towards_the_received_model():
   np.testing.assert_allclose(output.loss, np.mean(losses), rtol=1e-12)
 
 
-def test_strong_pull_ends_at_the_shared_model():
-  """Baselines 3.4: lambda -> inf tends to w (error ~ 1 / lambda)."""
-  problem = problems.q6()
-  values = ditto.DittoHyperparameters(
-      lambda_=1000.0, personal_learning_rate=1e-3, **_BUDGET
-  )
-  w, v = simulator.run(
-      ditto.build_ditto_work(problem.model, values, 'uniform'), problem,
-      num_rounds=200, client_state=lambda w: w,
-  )
-  # ||v - w|| = ||(A + lambda)^-1 A (c - w)|| <= 2 / 1000 ||c - w||.
-  bound = 2e-3 * np.linalg.norm(problem.centers - w[0], axis=1)
-  assert np.all(np.linalg.norm(v[0] - w[0], axis=1) <= bound)
-
-
 def test_posthoc_is_fedavg_with_five_personal_epochs_from_its_model():
   """Baselines 3.4: stateless training; v starts from w and is pulled to it."""
   problem = problems.s2(start=0.4)

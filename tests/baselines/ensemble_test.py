@@ -48,22 +48,6 @@ def test_oracle_is_separate_fedavg_runs_of_the_groups():
   np.testing.assert_array_equal([r['router'] for r in results], [[0, 1], [1, 0]])
 
 
-def test_a_group_without_members_in_the_cohort_keeps_its_model():
-  """Baselines 4.3: 0/0 keeps the old model."""
-  process = ensemble.build_ensemble(
-      problems.tiny_model(),
-      ensemble.EnsembleHyperparameters(router='oracle', **_VALUES),
-      num_models=2, groups=_GROUPS,
-  )
-  start = process.initialize_seeded(rounds.SEED)
-  states, _, _ = rounds.train(process, [(0, 3)])
-  rounds.assert_identical(
-      _row(states[-1]['models'], 1), _row(start['models'], 1)
-  )
-  first = [_row(s['models'], 0)[0] for s in (states[-1], start)]
-  assert np.any(first[0] != first[1])
-
-
 def _work(num_models, **values):
   """Returns (the client work, the model)."""
   model = problems.tiny_model()

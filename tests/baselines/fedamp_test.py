@@ -22,7 +22,7 @@ def _attention(vectors, **options):
   return xi.numpy(), alpha.numpy()
 
 
-def _numpy_attention(w, sigma=1.0, pull=0.5):
+def _numpy_attention(w, sigma=1.0):
   """Returns the same from the sheet, a pair of clients at a time."""
   m = len(w)
   d = np.array([[np.sum((a - b) ** 2) for b in w] for a in w])
@@ -31,7 +31,7 @@ def _numpy_attention(w, sigma=1.0, pull=0.5):
   ])
   slopes = np.exp(-d / sigma) / sigma
   np.fill_diagonal(slopes, 0)
-  alpha = pull / max(slopes.sum(axis=1))
+  alpha = 0.5 / max(slopes.sum(axis=1))
   return alpha * slopes, alpha
 
 

@@ -1,6 +1,5 @@
 """FedAvg: its fixed points, and how clients are weighted."""
 
-import dataclasses
 
 import numpy as np
 import pytest
@@ -94,13 +93,6 @@ def test_process_equals_simulator_and_ignores_copies_of_all_clients():
       work, problem, num_rounds=2, server_learning_rate=0.7, seed=rounds.SEED
   )
   rounds.assert_close(once[-1]['weights'], expected)
-
-
-def test_raises_on_server_step_size_of_zero():
-  with pytest.raises(ValueError, match='`server_learning_rate` must be'):
-    dataclasses.replace(
-        fedavg.FedAvgHyperparameters(), server_learning_rate=0.0
-    )
 
 
 def test_masked_loss_and_rows_are_those_of_numpy():

@@ -30,9 +30,7 @@ def _fedavg(client_weighting):
   )
 
 
-@pytest.mark.parametrize('staleness', [
-    'polynomial', pytest.param('constant', marks=pytest.mark.slow)
-])
+@pytest.mark.parametrize('staleness', ['polynomial', 'constant'])
 def test_with_equal_durations_and_a_full_buffer_it_is_fedavg(staleness):
   """B1: the messages of a time are applied before any client is sent."""
   problem = _three_clients()
@@ -52,10 +50,9 @@ def test_with_equal_durations_and_a_full_buffer_it_is_fedavg(staleness):
   rounds.assert_close(found, [state['weights'] for state in expected])
 
 
-@pytest.mark.parametrize('client_weighting', [
-    'examples', pytest.param('uniform', marks=pytest.mark.slow),
-    pytest.param('batches', marks=pytest.mark.slow),
-])
+@pytest.mark.parametrize(
+    'client_weighting', ['examples', 'uniform', 'batches']
+)
 def test_a_round_with_a_full_buffer_is_one_of_fedavg(client_weighting):
   """B1, divided by the sum of the weights, not by their number."""
   problem = _three_clients()
@@ -134,12 +131,9 @@ def test_mean_weight_of_a_task(name, expected):
 
 
 @pytest.mark.parametrize('buffer_size, staleness, expected', [
-    (2, 'polynomial', 0.1164),
-    pytest.param(1, 'constant', 0.1441, marks=pytest.mark.slow),
-    pytest.param(1, 'polynomial', 0.0782, marks=pytest.mark.slow),
-    pytest.param(2, 'constant', 0.1843, marks=pytest.mark.slow),
-    pytest.param(5, 'constant', 0.2, marks=pytest.mark.slow),
-    pytest.param(5, 'polynomial', 0.2, marks=pytest.mark.slow),
+    (2, 'polynomial', 0.1164), (1, 'constant', 0.1441),
+    (1, 'polynomial', 0.0782), (2, 'constant', 0.1843), (5, 'constant', 0.2),
+    (5, 'polynomial', 0.2),
 ])
 def test_bias_towards_the_fast_client(buffer_size, staleness, expected):
   """8.2: durations 1 and 4; mean over versions of whole cycles."""

@@ -1,7 +1,6 @@
 """FedEM: responsibilities, the gradient of the M-step, its reductions."""
 
 import collections
-import dataclasses
 import types
 
 import numpy as np
@@ -264,11 +263,6 @@ def test_likelihoods_of_a_sequence_are_of_all_its_steps():
           model, mixtures.initial_models(model, 1, 0), 1, data
       )[:, 0], each.sum(axis=1), rtol=1e-5,
   )
-
-
-def test_raises_on_no_component():
-  with pytest.raises(ValueError, match='`num_models` must be an integer >= 0'):
-    dataclasses.replace(fedem.FedEmHyperparameters(), num_models=-1)
 
 
 @pytest.mark.parametrize('groups, number', [((0, 4, 1), 5), ((), 3)])

@@ -55,7 +55,7 @@ def test_the_pull_is_in_the_gradient_before_clipping_decay_and_momentum():
   assert max(norms) > 1.0
 
 
-def _epochs(fewest, most, num_rounds=8):
+def _epochs(fewest, most):
   """Returns how many epochs each client does in each round.
 
   f(w) = (w - c)^2 / 2 and three batches: (1 - gamma)^K tells K.
@@ -82,7 +82,7 @@ def _epochs(fewest, most, num_rounds=8):
           update(tf.constant(t), rounds.tensors(data))
           for data in problem.clients()
       ]
-      for t in range(num_rounds)
+      for t in range(8)
   ])
   return np.log1p(0.1 * sums) / np.log(0.9) / 3
 

@@ -87,11 +87,6 @@ def test_static_windows_are_the_first_units():
   rounds.assert_identical(without[-1]['weights'], expected[-1]['weights'])
 
 
-def test_without_steps_nothing_changes():
-  """FedHM A6, in a round whose windows wrap."""
-  sr.assert_still(_build(**sr.STILL), round_num=5)
-
-
 def test_tiers_are_means_over_five_windows(rolling):
   """Baselines 7.3; of 6 units from 0, 1, 2, 3 and 4 on."""
   parts = sr.parts()

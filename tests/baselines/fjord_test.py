@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from baselines import fedavg
 from baselines import fjord
 from tests import problems
 from tests.baselines import rounds
@@ -15,12 +14,12 @@ from tff_pers.models import submodels
 from tff_pers.models import zoo
 
 
-def _build(parts=None, client_weighting='examples', assign=sr.assign, **values):
+def _build(parts=None, assign=sr.assign, **values):
   parts = parts or sr.parts()
   return fjord.build_fjord(
       parts, parts.widths, assign,
       fjord.FjORDHyperparameters(**{**sr.STEP, **values}),
-      client_weighting=client_weighting,
+      client_weighting='examples',
   )
 
 
@@ -115,29 +114,6 @@ def test_example_of_the_sheet():
   np.testing.assert_allclose(
       after['weights'][0], (11 / 6, 11 / 6, 4, 4), rtol=1e-10
   )
-
-
-def test_of_one_width_it_is_fedavg_on_the_slice():
-  """Baselines 7.4: capacities equal, P = {p}; the rest is untouched."""
-  parts = sr.parts(widths=(0.5,))
-  process = _build(parts, assign=lambda seed, round_num, index: 0 * index)
-  other = fedavg.build_fedavg(
-      parts.tiers[0], fedavg.FedAvgHyperparameters(**sr.STEP)
-  )
-  state, weights = sr.start(process)
-  small = other.initialize_seeded(sr.SEED)
-  small['weights'] = tuple(sr.cut(weights, range(3)))
-  for cohort in sr.COHORTS:
-    state, _ = sr.play(process, state, cohort)
-    small, _ = sr.play(other, small, cohort)
-  rounds.assert_close(
-      list(state['weights']), sr.put(weights, small['weights'], range(3))
-  )
-
-
-def test_without_steps_nothing_changes():
-  """FedHM A6."""
-  sr.assert_still(_build(client_weighting='uniform', **sr.STILL))
 
 
 # --- Distillation. ---

@@ -69,11 +69,6 @@ def test_scaler_goes_with_a_norm_by_default():
   assert heterofl.HeteroFLHyperparameters().trained(parts) == parts.tiers
 
 
-def test_without_steps_nothing_changes():
-  """FedHM A6: clients that do not move."""
-  sr.assert_still(_build(**sr.STILL))
-
-
 @pytest.mark.parametrize('client_weighting, first', [
     ('uniform', 7 / 3), ('examples', 11 / 6),
 ])
@@ -118,11 +113,6 @@ def test_masked_loss_and_rows_are_those_of_numpy():
   np.testing.assert_array_equal(after['weights'][2][:, 0], weights[2][:, 0])
   assert after['weights'][3][0] == weights[3][0]
   assert after['weights'][3][1] != weights[3][1]
-
-
-def test_raises_on_a_masked_loss_without_classes():
-  with pytest.raises(ValueError, match='`masked_loss` must be false for a mod'):
-    _build(sr.vector_parts(), masked_loss=True)
 
 
 # --- What is sent, deployed and evaluated. ---

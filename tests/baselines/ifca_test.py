@@ -66,19 +66,6 @@ def test_a_far_start_loses_a_model_for_ever(processes):
   np.testing.assert_allclose(found[1], 5, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize('average', ['model', 'gradient'])
-def test_copies_of_all_clients_change_nothing(processes, average):
-  """Baselines B7: uniform weights, full participation."""
-  clients = _SCALARS.clients()
-  twice = clients + [
-      dict(c, index=np.int32(c['index'] + 6)) for c in clients
-  ]
-  np.testing.assert_allclose(
-      _models(processes[average], (1, 9), 2, twice),
-      _models(processes[average], (1, 9), 2), rtol=0, atol=1e-12,
-  )
-
-
 def test_choice_is_by_training_data_and_reported():
   """Baselines 4.2, errors: what a client deploys depends on `adapt` alone.
 

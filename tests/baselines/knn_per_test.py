@@ -23,9 +23,9 @@ _SPEC = tf.TensorSpec([None, 3], tf.float64)
 _OPTIONS = dict(local_steps=4, batch_size=4, learning_rate=0.1)
 
 
-def _client(num_examples, num_classes=2, index=0):
+def _client(num_examples, index=0):
   rng = np.random.default_rng(num_examples)
-  y = rng.integers(num_classes, size=num_examples).astype(np.int32)
+  y = rng.integers(2, size=num_examples).astype(np.int32)
   return client_data.dense(index, rng.normal(size=[num_examples, 3]), y)
 
 
@@ -130,41 +130,6 @@ def test_predictions_are_those_of_numpy(trained):
       _softmax(_predict(process.deployed, deployed[3], queries)),
       _softmax(logits), rtol=1e-12,
   )
-
-
-def test_lambda_of_zero_deploys_the_global_model():
-  process, states, _, _ = rounds.run('knn_per')
-  x = problems.tiny_clients()[4]['examples']['x']
-  logits = _softmax(_numpy_features(states[-1]['weights'], x)[1])
-  found = process.client_model(states[-1], (), 4)  # Without data.
-  np.testing.assert_allclose(
-      _softmax(_predict(process.deployed, found, x)), logits, rtol=1e-12
-  )
-  neighbours = _neighbours(problems.tiny_model())
-  weights = _weights(neighbours, problems.tiny_clients()[4], 0.0)
-  np.testing.assert_allclose(
-      _softmax(_predict(neighbours.deployed(), weights, x)),
-      _softmax(_numpy_features(weights['weights'], x)[1]), rtol=1e-12,
-  )
-
-
-def test_clients_of_opposite_labels(trained):
-  """One phi: kNN-Per is near 1, FedAvg at .5."""
-  process = trained[0]
-  rng = np.random.default_rng(0)
-  sign = np.tile([-1.0, 1.0], 30)
-  def data(i):
-    x = rng.normal(size=[60, 3]) + sign[:, None] * [3, 0, 0]
-    return client_data.dense(i, x, ((sign > 0) ^ bool(i)).astype(np.int32))
-  train, test = ([data(i) for i in (0, 1)] for _ in range(2))
-  states, _, _ = rounds.train(process, [(0, 1)] * 3, train)
-  own = process.evaluate(
-      states[-1], [(), ()],
-      [dict(adapt=a, test=t) for a, t in zip(train, test)],
-  )
-  assert all(result['accuracy'] > 0.95 for result in own)
-  shared = process.evaluate_global(states[-1], client_data.pool(test))
-  assert 0.45 < shared['1']['accuracy'] < 0.55
 
 
 def test_a_store_holds_no_more_than_it_can():

@@ -82,26 +82,6 @@ def test_adaptors_may_have_their_own_rate():
   rounds.assert_close(own[3], learned)
 
 
-def test_adaptors_are_private_and_first_the_same_for_all():
-  """Also baselines B6: the update is the base's alone."""
-  process, states, client_states, _ = rounds.run('local_adaptor')
-  first = [process.initialize_client(states[-1], i) for i in (1, 4)]
-  rounds.assert_identical(*first)
-  rounds.assert_identical(
-      first[0], _adapted_like(process).initial_adaptors(rounds.SEED)
-  )
-  after = [rounds.leaves(client_states[i]) for i in (0, 2, 3)]
-  assert any(np.any(a != b) for a, b in zip(after[0], after[1]))
-  assert any(np.any(a != b) for a, b in zip(after[0], after[2]))
-  weights = process.client_model(states[-1], client_states[2], 2)
-  rounds.assert_close(
-      weights,
-      local_adaptor.combine(
-          _adapted_like(process), states[-1]['weights'], client_states[2]
-      ),
-  )
-
-
 def _adapted_like(process):
   """The adapted model of `rounds.run`: its default budget means rank 1."""
   adapted = local_adaptor.LocalAdaptorHyperparameters().adapt(

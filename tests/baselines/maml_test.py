@@ -8,7 +8,6 @@ from baselines import maml as baselines_maml
 from tests import problems
 from tests.baselines import rounds
 from tests.baselines import simulator
-from tff_pers.algorithms.local_update import local_update as family
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_update
 from tff_pers.client_works import maml
@@ -95,23 +94,4 @@ def test_clients_deploy_after_as_many_steps_as_asked():
   np.testing.assert_allclose(found[0]['loss'], np.mean(losses), rtol=1e-12)
   rounds.assert_identical(
       process.client_model(states[-1], (), 3), states[-1]['weights']
-  )
-
-
-def test_flags_of_the_pull_are_those_of_the_gradient(monkeypatch):
-  given = {}
-  monkeypatch.setattr(
-      maml, 'build_maml_work', lambda model, **options: given.update(options)
-  )
-  monkeypatch.setattr(family, 'compose', lambda *args, **options: None)
-  baselines_maml.build_maml(
-      problems.tiny_model(), baselines_maml.MamlHyperparameters(
-          learning_rate=0.2, adaptation_steps=3, batch_size=4, alpha=0.7,
-          stop_gradient_anchor=False, outer='plain',
-      ),
-  )
-  assert given == dict(
-      gamma=0.2, num_adaptation_steps=3, batch_size=4, alpha=0.7,
-      stop_gradient_anchor=False, proximal_outer=False,
-      client_weighting='examples',
   )

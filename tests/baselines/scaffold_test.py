@@ -33,10 +33,10 @@ def _distances(states):
   return [np.linalg.norm(state['weights'][0] - optimum) for state in states]
 
 
-def _variates(client_states, num_clients=6):
+def _variates(client_states):
   """Returns c_i of all clients; those never seen have zeros."""
   return [
-      client_states.get(i, (np.zeros(5),))[0] for i in range(num_clients)
+      client_states.get(i, (np.zeros(5),))[0] for i in range(6)
   ]
 
 
@@ -172,21 +172,6 @@ def test_client_work_follows_the_box():
           lambda all_, new, own: all_ + (new - own) / 5, c, renewed, c_i
       ),
   )
-
-
-def test_clients_weigh_alike_and_twice_as_many_change_nothing():
-  """Baselines B7; the clients of Q6 have 7 to 41 examples."""
-  q6 = problems.q6()
-  twice = [
-      dict(data, index=np.int32(i)) for i, data in enumerate(2 * q6.clients())
-  ]
-  once, _, _ = rounds.train(_on_q6(), [_ALL] * 3, q6.clients())
-  both, _, _ = rounds.train(
-      _on_q6(num_clients=12), [tuple(range(12))] * 3, twice
-  )
-  for a, b in zip(both, once):
-    for name in ('weights', 'variate'):
-      rounds.assert_close(a[name], b[name])
 
 
 def test_a_dropped_client_keeps_its_variate_and_the_invariant():

@@ -162,11 +162,6 @@ def test_what_nobody_trained_stays(process):
     state = after
 
 
-def test_without_steps_nothing_changes():
-  """FedHM A6."""
-  sr.assert_still(_build(**sr.STILL), field='models')
-
-
 # --- Reductions. ---
 
 

@@ -13,6 +13,7 @@ import tensorflow as tf
 from binaries import evaluate
 from binaries import predict
 from binaries import train
+from tests import csv_rows
 from tff_pers.evaluation import results
 from tff_pers.experiments import reload_run
 
@@ -60,8 +61,7 @@ def _evaluate(*flags):
 
 
 def _clients(folder):
-  with open(folder / results.CLIENTS, newline='', encoding='utf-8') as file:
-    return {row['client']: row for row in csv.DictReader(file)}
+  return {row['client']: row for row in csv_rows.read(folder / results.CLIENTS)}
 
 
 def _metrics(folder):
@@ -118,10 +118,8 @@ def test_new_clients_are_adapted_evaluated_exported(folder, tmp_path):
       'predict', f'--run={tmp_path}/n', '--client=zoe', f'--data_dir={data}',
       f'--output={output}',
   ]) == 0
-  with open(output, newline='', encoding='utf-8') as file:
-    predicted = list(csv.DictReader(file))
-  with open(data, newline='', encoding='utf-8') as file:
-    truth = list(csv.DictReader(file))
+  predicted = csv_rows.read(output)
+  truth = csv_rows.read(data)
   tests = [
       (p['prediction'] == t['y'], -np.log(float(p[f'probability_{t["y"]}'])))
       for p, t in zip(predicted, truth)
@@ -372,50 +370,6 @@ def test_tensorflow_alone_scores_raw_rows_as_predict_does(folder, tmp_path):
   ], atol=1e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('algo', ['perm', 'floral', 'ffgg', 'fedhm', 'fedavg'])
-@pytest.mark.parametrize('label', ['class', 'cost'])
-def test_tensorflow_alone_scores_as_every_method_does(label, algo, tmp_path):
-  """Texts, dates, times and gaps; y by name, or in hundred thousands."""
-  rng = np.random.default_rng(2)
-  columns = 'client,blood pressure (mm/Hg),colour,when,at,class,cost'
-  rows = [columns.split(',')]
-  for name in 'abc':
-    for row in range(30):
-      size, colour = rng.normal(120, 15), rng.choice(['red', 'deep blue'])
-      cost = 2e5 + 8e4 * ((size - 120) / 15 + (colour == 'red'))
-      rows.append([
-          name, '' if row == 3 else f'{size:.4f}', '' if row == 4 else colour,
-          f'2024-{row % 12 + 1:02d}-{row % 28 + 1:02d}T{row % 24:02d}:30',
-          1_700_000_000 + 61 * row, 'yes' if cost > 2e5 else 'no', f'{cost:.2f}',
-      ])
-  with open(tmp_path / 'a.csv', 'w', newline='', encoding='utf-8') as file:
-    csv.writer(file).writerows(rows)
-  other = dict(zip(('class', 'cost'), ('cost', 'class')))[label]
-  assert _train(
-      tmp_path / 'run', f'--data_dir={tmp_path}/a.csv', f'--algo={algo}',
-      f'--csv_label_column={label}', f'--csv_drop_columns={other}',
-      '--csv_dates=when', '--export=saved_model', '--model=mlp_20',
-  ) == 0
-  assert predict.main([
-      'predict', f'--run={tmp_path}/run', f'--data_dir={tmp_path}/a.csv',
-      '--client=b', f'--output={tmp_path}/p.csv',
-  ]) == 0
-  answers = _bare(
-      tmp_path / 'run/export/client_b', tmp_path / 'a.csv', tmp_path / 'a.npz',
-      ['colour', 'when'],
-  )
-  predicted = results.read_rows(str(tmp_path), 'p.csv')
-  if label == 'class':
-    np.testing.assert_allclose(answers['probabilities'][:, 1], [
-        float(row['probability_yes']) for row in predicted
-    ], atol=1e-6)
-  else:
-    found = np.array([float(row['prediction']) for row in predicted])
-    np.testing.assert_allclose(answers['y'], found, rtol=1e-6)
-    assert np.std(found) > 1e4
-
-
 @pytest.mark.parametrize('change', [dict(y_is_scaled=True), dict(x_scale=2.0)])
 def test_runs_of_other_scales_are_not_gone_on_with(
     folder, tmp_path, capsys, change
@@ -508,17 +462,3 @@ def test_models_of_a_finished_run_can_still_be_exported(folder, tmp_path):
   )
   x = np.random.default_rng(0).normal(size=[4, 4]).astype(np.float32)
   np.testing.assert_array_equal(old.predict(x), new.predict(x))
-
-
-@pytest.mark.slow
-def test_perm_takes_new_clients_after_training_by_default(folder, tmp_path):
-  run = tmp_path / 'run'
-  assert _train(
-      run, '--algo=perm', f'--data_dir={folder}/mine.csv', '--rounds=16',
-      '--eval_every=8',
-  ) == 0
-  data = _table(tmp_path / 'next.csv', ['zoe'], 30, seed=6)
-  assert _evaluate(
-      f'--run={run}', f'--data_dir={data}', f'--output_dir={tmp_path}/n'
-  ) == 0
-  assert float(_clients(tmp_path / 'n')['zoe']['accuracy']) > 0.6

@@ -35,26 +35,12 @@ def _write_npz(folder: pathlib.Path) -> None:
   for name, changes in dict(
       good={},
       nan=dict(x=np.full([8, 2], np.nan)),
-      infinite=dict(x=np.full([8, 2], np.inf)),
-      lengths=dict(y=_Y[:5]),
-      texts=dict(x=np.array([['a', 'b']] * 8)),
-      one_label=dict(y=_Y * 0),
-      nan_targets=dict(y=_Y * np.nan),
-      one_example=dict(client=np.arange(8)),
-      matrix_of_clients=dict(client=np.stack([_CLIENT] * 2, 1)),
-      bad_split=dict(split=np.array(['train', 'dev'] * 4)),
-      bad_tier=dict(tier=np.full([8], -1)),
-      two_tiers=dict(tier=np.arange(8)),
-      ragged=dict(x=np.array([[1], [1, 2]] * 4, object)),
       scalar=dict(x=np.float32(3)),
   ).items():
     np.savez(folder / f'{name}.npz', **{**good, **changes})
   np.savez(folder / 'no_client.npz', x=_X, y=_Y)
-  np.save(folder / 'array.npy', _X)
-  (folder / 'array.npy').rename(folder / 'array.npz')
   whole = (folder / 'good.npz').read_bytes()
   (folder / 'cut.npz').write_bytes(whole[:len(whole) // 2])
-  (folder / 'garbage.npz').write_bytes(bytes(range(256)) * 9)
   (folder / 'void.npz').write_bytes(b'')
   write_claim(folder / 'terabytes.npz', good, shape=(2**40, 4))
 
@@ -75,20 +61,8 @@ def write_claim(path: pathlib.Path, arrays, shape) -> None:
 
 
 def _write_csv(folder: pathlib.Path) -> None:
-  rows = ['a,0,1.5', 'a,1,2.5', 'b,0,3.5', 'b,1,4.5']
-  for name, text in dict(
-      good='\n'.join(['client,y,x0', *rows]),
-      void='',
-      header_alone='client,y,x0',
-      no_y='client,x0\na,1\nb,2',
-      no_client='y,x0\n0,1\n1,2',
-      no_features='client,y\na,0\nb,1',
-      twice='client,y,x0,x0\na,0,1,2\nb,1,2,3',
-      short='\n'.join(['client,y,x0', *rows, 'b,1']),
-      word='\n'.join(['client,y,x0', *rows, 'b,1,much']),
-      nameless='\n'.join(['client,y,x0', *rows, ',1,2']),
-  ).items():
-    (folder / f'{name}.csv').write_text(text)
+  rows = ['client,y,x0', 'a,0,1.5', 'a,1,2.5', 'b,0,3.5', 'b,1,4.5']
+  (folder / 'good.csv').write_text('\n'.join(rows))
   (folder / 'latin.csv').write_bytes('client,y,x0\né,0,1\n'.encode('latin-1'))
 
 

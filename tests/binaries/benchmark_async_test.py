@@ -4,12 +4,10 @@ import pytest
 from tensorflow.python import pywrap_tfe
 
 from binaries import benchmark
-from binaries import benchmark_events
 from binaries.speed import events
 from tests.data import emnist_files
 from tff_pers.data import brackets
 from tff_pers.experiments import benchmark_runs
-from tff_pers.experiments import flags
 
 
 BENCHMARK = benchmark_runs.read('async')
@@ -45,13 +43,6 @@ def test_writes_a_page_of_both_tables(tmp_path, capsys):
   assert page.count('| fedasync[rounds=4,eval_every=2') == 4
 
 
-def test_bad_flags_leave_no_page(tmp_path, monkeypatch):
-  monkeypatch.setattr(flags.Program, '__call__', lambda own, argv: 2)
-  argv = ['benchmark', 'async', f'--output_dir={tmp_path / "runs"}']
-  assert benchmark.main(argv) == 2
-  assert not (tmp_path / 'runs').exists()
-
-
 def test_cost_of_events_is_measured(monkeypatch):
   for name in ('TFE_Py_Execute', 'TFE_Py_FastPathExecute'):
     # So that the timers are gone afterwards.
@@ -61,8 +52,3 @@ def test_cost_of_events_is_measured(monkeypatch):
   assert tuple(row) == events.COLUMNS
   assert 0 < row['share_outside_tensorflow'] < 1
   assert row['cpu_seconds_per_update'] > 0
-
-
-def test_bad_sizes_are_one_sentence(capsys):
-  assert benchmark_events.main(['benchmark_events', '--sizes=5:6']) == 2
-  assert '`--sizes` must be pairs' in capsys.readouterr().err

@@ -1,7 +1,6 @@
 """`benchmark_defaults`: each claim can fail, and it makes tables of its own."""
 
 import csv
-import os
 
 import pytest
 
@@ -231,16 +230,3 @@ def test_embedded_are_those_that_need_no_files(tmp_path, monkeypatch):
   assert benchmark_defaults.main([*argv, '--seeds=3001,3002']) == 130
   assert '--seeds=2001,2002,2003' in ran[0]
   assert '--seeds=3001,3002' in ran[1]
-
-
-@pytest.mark.parametrize('argv, sentence', [
-    (['--settings=digit'], '`--settings` must be of embedded, femnist'),
-    (['--settings=femnist'], '`--data_dir` must be the folder with the files'),
-    (['--rounds=3'], '--rounds'),
-])
-def test_wrong_flags_are_a_sentence(tmp_path, capsys, argv, sentence):
-  assert benchmark_defaults.main(
-      ['', *argv, f'--output_dir={tmp_path / "none"}']
-  ) == 2
-  assert sentence in capsys.readouterr().err
-  assert not os.path.exists(tmp_path / 'none')

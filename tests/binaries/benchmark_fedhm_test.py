@@ -4,12 +4,10 @@ import pytest
 import tensorflow as tf
 
 from binaries import benchmark
-from binaries import compare_tuned
 from tff_pers.config import methods
 from tff_pers.data import brackets
 from tff_pers.experiments import benchmark_runs
 from tff_pers.experiments import flags
-from tff_pers.experiments import sweep as sweep_lib
 from tff_pers.models import zoo
 
 BENCHMARK = benchmark_runs.read('fedhm')
@@ -142,19 +140,6 @@ def test_bad_flags_end_it_at_once(tmp_path, monkeypatch):
   )
   assert _benchmark(tmp_path, '--rounds=7') == 2
   assert len(called) == 1 and not list(tmp_path.iterdir())
-
-
-def test_all_variants_can_be_built(tmp_path, handed):
-  assert _benchmark(tmp_path, '--parts=iid_fixed,iid_dynamic') == 0
-  for own in handed:
-    argv = [f'--{name}={value}' for name, value in own.items()]
-    given = flags.parse(['test', *argv], compare_tuned.main.flag_table())
-    variants = given.pop('algos').split(',')
-    for name in ('grid', 'seeds', 'output_dir'):
-      del given[name]
-    sweep_lib.Sweep('test', given, str(tmp_path / 'runs')).check(
-        (variant, 0) for variant in variants
-    )
 
 
 @pytest.mark.slow

@@ -97,16 +97,6 @@ def test_a_rule_is_as_good_as_its_worst_cell():
   assert tables.best_rules([one, other], 3) == ['b', 'a', 'd']
 
 
-@pytest.mark.parametrize('argv, sentence', [
-    (['--parts=mnist'], '`--parts` must be of overpersonalized, control'),
-    (['--parts=mnist_iid'], '`--data_dir` must be the folder of MNIST'),
-])
-def test_bad_flags_are_one_sentence(argv, sentence, tmp_path, capsys, handed):
-  assert _benchmark(tmp_path, *argv) == 2
-  assert sentence in capsys.readouterr().err
-  assert not handed
-
-
 def test_a_table_that_fails_ends_it(tmp_path, monkeypatch, capsys):
   monkeypatch.setattr(robustness_table, 'main', lambda argv: 2)
   assert _benchmark(tmp_path, '--parts=control') == 1

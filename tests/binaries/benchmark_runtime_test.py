@@ -1,6 +1,5 @@
 """The benchmark of the runtimes compares like with like, and measures right."""
 
-import csv
 import dataclasses
 import io
 import itertools
@@ -23,6 +22,7 @@ from binaries.speed import floor
 from binaries.speed import processes
 from binaries.speed import runtime as measuring
 from binaries.speed import workloads
+from tests import csv_rows
 from tff_pers import runtime
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -48,10 +48,7 @@ def _play(rounds):
 
 # Dropout of W6_cnn draws from Keras's own generators: not comparable.
 @pytest.mark.parametrize('name', [
-    'W1', 'W5', *(
-        pytest.param(name, marks=pytest.mark.slow)
-        for name in ('W2', 'W4', 'W6_mlp', 'W7')
-    ),
+    'W1', 'W5', 'W2', 'W4', 'W6_mlp', 'W7',
 ])
 def test_floor_fused_and_native_give_the_same_numbers(name):
   """Two rounds, so that the seeds of the second enter; float rounding."""
@@ -66,30 +63,6 @@ def test_floor_fused_and_native_give_the_same_numbers(name):
   for a, b, c in zip(*found, by_hand):
     np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-3 * moved)
     np.testing.assert_allclose(c, a, rtol=1e-4, atol=1e-3 * moved)
-
-
-def test_workloads_have_the_sizes_of_the_issue():
-  """Models by their number of weights; examples per client and batch."""
-  sizes = {
-      'W1': 784 * 200 + 200 + 200 * 62 + 62,
-      'W2': 320 + 18496 + 9216 * 128 + 128 + 128 * 62 + 62,
-      'W4': 10004 * 96 + 4 * 670 * (96 + 670 + 1) + 671 * 96 + 97 * 10004,
-      'W5': 10000 * 500 + 500,
-  }
-  for name, size in sizes.items():
-    assert workloads.WORKLOADS[name].model().num_parameters == size
-  for name, like in (('W6_mlp', 'W1'), ('W6_cnn', 'W2')):
-    model = workloads.WORKLOADS[name].model()
-    assert model.count_params() == sizes[like]
-  cohorts = {
-      name: (w.num_clients, w.num_examples, w.batch_size)
-      for name, w in workloads.WORKLOADS.items()
-  }
-  usual = (10, 100, 20)
-  assert cohorts == dict(
-      W1=usual, W2=usual, W3=(100, 100, 20), W4=(10, 64, 16), W5=(10, 100, 100),
-      W6_mlp=usual, W6_cnn=usual, W7=(50, 100, 20), W8=usual,
-  )
 
 
 def test_fresh_data_sets_are_of_other_clients_in_other_orders():
@@ -243,32 +216,6 @@ def test_ratios():
   assert measuring.ratio_table(rows[:1]) is None
 
 
-@pytest.mark.parametrize('argv, sentence', [
-    (['--workloads=W9'], "must be of W1, W2, W3, W4, W5, W6_mlp, W6_cnn, W7,"
-     " W8, W6, found 'W9'."),
-    (['--workloads='], "found ''."),
-    (['--runtimes=fused,fast'], "of native, fused, loop, found 'fast'."),
-    (['--rounds=0'], '`--rounds` must be an integer >= 1'),
-    (['--device=tpu'], '`--device` must be cpu, gpu or gpu:NUMBER'),
-    (['--device=gpu:99'], '`--device` must be one of this machine'),
-    (['--fedjax_python=/no/python'],
-     "can import fedjax, found '/no/python': no such program."),
-    ([f'--fedjax_python={sys.executable}'],
-     "ModuleNotFoundError: No module named 'fedjax'."),
-    (['W1'], "found 'W1'."),
-    (['--round=3'], 'Tip: --rounds or --soak_rounds?'),
-])
-def test_refuses_bad_flags(argv, sentence, capsys, tmp_path):
-  folder = tmp_path / 'out'
-  code = benchmark_runtime.main(
-      ['benchmark_runtime', f'--output_dir={folder}', *argv]
-  )
-  assert code == 2
-  written = capsys.readouterr()
-  assert sentence in written.err and len(written.err.splitlines()) == 1
-  assert not written.out and not folder.exists()
-
-
 def test_w6_means_both():
   names = measuring.workload_names('W1,W6')
   assert names == ['W1', 'W6_mlp', 'W6_cnn']
@@ -293,8 +240,7 @@ def test_measures_and_writes(tmp_path):
       '--workloads=W1', '--runtimes=native,fused,loop', '--rounds=1',
       f'--output_dir={tmp_path}',
   )
-  with open(tmp_path / 'runtime.csv', newline='', encoding='utf-8') as file:
-    rows = list(csv.DictReader(file))
+  rows = csv_rows.read(tmp_path / 'runtime.csv')
   assert list(rows[0]) == [
       'workload', 'runtime', 'device', 'first_round_seconds', 'wall_seconds',
       'cpu_seconds', 'peak_rss_mb',

@@ -9,6 +9,13 @@ import pytest
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+def _run(program, *argv):
+  return subprocess.run(
+      [sys.executable, '-m', f'binaries.{program}', *argv], cwd=_ROOT,
+      check=True, stdout=subprocess.PIPE, text=True, timeout=600,
+  ).stdout
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('program, rows', [
     ('benchmark_round', [
@@ -22,13 +29,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
     ('benchmark_collecting', ['sum', 'collect']),
 ])
 def test_prints_a_row_per_measurement(program, rows):
-  output = subprocess.run(
-      [
-          sys.executable, '-m', *f'binaries.{program}'.split(), '--clients=3',
-          '--rounds=1',
-      ],
-      cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=600,
-  ).stdout
+  output = _run(*program.split(), '--clients=3', '--rounds=1')
   for row in rows:
     assert f'| {row} |' in output
 
@@ -36,13 +37,7 @@ def test_prints_a_row_per_measurement(program, rows):
 @pytest.mark.slow
 def test_merged_inference_has_the_operations_of_the_plain_model():
   """Merged inference costs exactly as much as the plain model's."""
-  output = subprocess.run(
-      [
-          sys.executable, '-m', 'binaries.benchmark_adaptors',
-          '--repetitions=1', '--epochs=1',
-      ],
-      cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=600,
-  ).stdout
+  output = _run('benchmark_adaptors', '--repetitions=1', '--epochs=1')
   rows = [line.split('|')[1:4] for line in output.splitlines()[2:]]
   operations = {(row[0].strip(), row[1].strip()): int(row[2]) for row in rows}
   for workload in ('W1', 'W2'):
@@ -56,13 +51,7 @@ def test_merged_inference_has_the_operations_of_the_plain_model():
 @pytest.mark.slow
 def test_a_step_of_a_tier_is_smaller_than_one_of_the_full_model():
   """FedHM's sizes and products; how long they take is for people to read."""
-  output = subprocess.run(
-      [
-          sys.executable, '-m', 'binaries.benchmark_tiers', '--models=mlp',
-          '--repetitions=1',
-      ],
-      cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=600,
-  ).stdout
+  output = _run('benchmark_tiers', '--models=mlp', '--repetitions=1')
   rows = [line.split('|')[2:] for line in output.splitlines()[2:6]]
   # 784 x 200 and 200 x 10 stay full; 200 x 200 is cut at 50, 25 and 12.
   full = 784 * 200 + 200 + 200 + 200 * 10 + 10
@@ -75,14 +64,10 @@ def test_a_step_of_a_tier_is_smaller_than_one_of_the_full_model():
 
 @pytest.mark.slow
 def test_populations_of_all_sizes_are_measured():
-  output = subprocess.run(
-      [
-          sys.executable, '-m', 'binaries.benchmark_population',
-          '--clients=12,30', '--clients_per_round=4', '--rounds=3',
-          '--eval_clients=20',
-      ],
-      cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=600,
-  ).stdout
+  output = _run(
+      'benchmark_population', '--clients=12,30', '--clients_per_round=4',
+      '--rounds=3', '--eval_clients=20',
+  )
   rows = [line.split('|')[1:-1] for line in output.splitlines()[4:]]
   assert [row[0].strip() for row in rows] == ['12', '30']
   for row in rows:

@@ -91,19 +91,6 @@ def test_chosen_methods_bring_their_own_grids_and_flags(tmp_path, handed):
   assert not [flag for flag in argv if flag.startswith('--ditto_')]
 
 
-def test_an_unknown_part_is_one_sentence(tmp_path, capsys):
-  argv = ['benchmark', 'local_updates', '--parts=gamma,beta']
-  assert benchmark.main([*argv, f'--output_dir={tmp_path / "runs"}']) == 2
-  assert '`--parts` must be of gamma, servers' in capsys.readouterr().err
-  assert not (tmp_path / 'runs').exists()
-
-
-@pytest.mark.parametrize('words', [['nope'], []])
-def test_an_unknown_benchmark_is_one_sentence(words, capsys):
-  assert benchmark.main(['benchmark', *words]) == 2
-  assert 'must be one of async, cifar, ' in capsys.readouterr().err
-
-
 def test_help_without_a_name_says_which_there_are(capsys):
   assert benchmark.main(['benchmark', '--help']) == 0
   help_text = capsys.readouterr().out

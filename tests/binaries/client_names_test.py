@@ -8,10 +8,13 @@ import pytest
 
 from binaries import train
 from tests.binaries import overflow
+from tests import csv_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
+
+_read = csv_rows.read
 
 # Sorted; client number c has 4 + c examples in class 0 and 4 in class 1.
 NAMES = ['"q"', '$5$', 'Smith, Ann', 'a/b', 'Åse', '王']
@@ -29,11 +32,6 @@ def _write(path, names=tuple(NAMES)):
             name, label, label + 0.1 * generator.standard_normal(),
             'test' if row in (0, 7) else 'train',
         ])
-
-
-def _read(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 @pytest.fixture(name='run', scope='module')

@@ -1,12 +1,14 @@
 """`compare` and `plot`: two rounds, two methods."""
 
-import csv
 import os
 
 from binaries import compare
 from binaries import plot
+from tests import csv_rows
 from tff_pers.evaluation import comparison
 from tff_pers.experiments import runner
+
+_read = csv_rows.read
 
 TINY = [
     '--num_clients=4', '--partition=iid', '--train_fraction=0.05', '--rounds=2',
@@ -16,11 +18,6 @@ TINY = [
 
 def _compare(folder, *argv):
   return compare.main(['compare', *argv, *TINY, f'--output_dir={folder}'])
-
-
-def _read(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 def _executed(monkeypatch):

@@ -1,11 +1,11 @@
 """`compare_tuned`: two rounds on `digits`."""
 
-import csv
 import math
 
 import pytest
 
 from binaries import compare_tuned
+from tests import csv_rows
 from tff_pers.data import brackets
 from tff_pers.evaluation import results
 from tff_pers.experiments import experiment
@@ -14,6 +14,8 @@ from tff_pers.experiments import sweep
 from tff_pers.experiments import tuned_sweep
 from tff_pers.simulation import non_finite
 from tff_pers.simulation import program
+
+_read = csv_rows.read
 
 TINY = [
     '--num_clients=6', '--partition=iid', '--train_fraction=0.1', '--rounds=2',
@@ -25,11 +27,6 @@ def _tune(folder, *argv):
   return compare_tuned.main(
       ['compare_tuned', *TINY, *argv, f'--output_dir={folder}']
   )
-
-
-def _read(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 def _trained(monkeypatch):
@@ -227,51 +224,6 @@ def test_where_all_values_diverge_nothing_is_chosen(tmp_path, capsys):
   row, = _read(tmp_path / 'summary.csv')
   assert (row['learning_rate'], row['at_border']) == ('', '')
   assert row['accuracy_mean'] == 'nan'
-
-
-BAD = {
-    'unknown_name': (
-        ['--grid=rate:0.1,0.2'], "An option of fedavg must be one of"
-    ),
-    'name_of_others': (
-        ['--algos=fedavg,floral', '--grid=router_learning_rate:0.1,0.2'],
-        "An option of fedavg must be one of",
-    ),
-    'value': (
-        ['--grid=learning_rate:0.1,-1'],
-        '`--fedavg_learning_rate` must be a number > 0.0, found -1.0',
-    ),
-    'no_effect': (
-        ['--grid=learning_rate_decay:0.1,0.2'],
-        '`--fedavg_learning_rate_decay` must be left at',
-    ),
-    'form': (['--grid=0.1,0.2'], '`--grid` must be a hyperparameter and'),
-    'in_brackets': (
-        ['--algos=fedavg[learning_rate=1]'],
-        '`--algos` must leave learning_rate to `--grid`',
-    ),
-    'as_flag': (
-        ['--fedavg_learning_rate=1'],
-        '`--fedavg_learning_rate` must be left out because it has no effect',
-    ),
-    'no_validation': (
-        ['--validation_fraction=0'],
-        '`--validation_fraction` must be a number > 0.0 and < 1.0',
-    ),
-    'twice': (['--algos=fedavg,fedavg'], 'one or more distinct variants'),
-    'seed': (['--seed=1'], '`--seed` is not a flag. Tip: --seeds'),
-    'seeds': (['--seeds=1,1'], '`--seeds` must be distinct integers'),
-}
-
-
-@pytest.mark.parametrize('case', sorted(BAD))
-def test_bad_flags_are_one_sentence_and_write_nothing(tmp_path, case, capsys):
-  argv, message = BAD[case]
-  folder = tmp_path / 'runs'
-  assert _tune(folder, '--algos=fedavg', *argv) == 2
-  found = capsys.readouterr().err.strip()
-  assert message in found and '\n' not in found
-  assert not folder.exists()
 
 
 def test_help_shows_the_defaults_of_this_program(capsys):

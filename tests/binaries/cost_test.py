@@ -1,22 +1,18 @@
-"""The program `cost`: tables, and bad flags as one sentence."""
+"""The program `cost`: its tables."""
 
-import csv
 import json
 
-import pytest
 
 from binaries import cost
+from tests import csv_rows
+
+_rows = csv_rows.read
 
 MLP = ['--model=mlp_20', '--input_shape=12', '--num_classes=3']
 METRICS = (
     'round,accuracy_mean,bytes_down,bytes_up\n'
     '1,0.5,40,60\n2,0.85,40,60\n3,0.9,40,60\n'
 )
-
-
-def _rows(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 def _write_run(folder, algo, tiers=()):
@@ -99,43 +95,6 @@ def test_cost_of_runs_until_an_accuracy(tmp_path, capsys):
       2 * 2 * 4 * full, 2 * 2 * 4 * small
   ]
   assert 'cost_to_accuracy.csv' in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    'argv, message',
-    [
-        (['--model=resnet50'], '`--model` must be one of'),
-        (['--num_classes=1'], '`--num_classes` must be >= 2, or 0'),
-        (['--input_shape=32x'], '`--input_shape` must be integers >= 1'),
-        (['--input_shape=12'], '`x` must be images of shape'),
-        (['--algo=fedavgg'], '`--algo` must be one of'),
-        (['--algo=fedavg', '--algos=perm'], 'Only one of `--algo` and'),
-        (['--algo=fedavg', '--perm_sketch=1'], 'is a flag of method perm'),
-        (['--accuracy=0.8'], '`--runs` and `--accuracy` must be given togeth'),
-        (['--runs=.'], 'must be given together, found --runs alone'),
-        (['--runs=empty', '--accuracy=0.8'], '`--runs` must name folders'),
-        (['--runs=run', '--accuracy=0.95'], 'at most 0.9000, found 0.95'),
-        (['--runs=run', '--accuracy=1.5'], '`--accuracy` must be a number'),
-        (
-            ['--algo=fedper', '--model=logistic_regression'],
-            'fedper needs a model with hidden layers',
-        ),
-        (['--rounds=3'], '`--rounds` is not a flag'),
-    ],
-)
-def test_bad_flags_are_a_sentence(
-    argv, message, tmp_path, capsys, monkeypatch
-):
-  monkeypatch.setenv('BUILD_WORKING_DIRECTORY', str(tmp_path))
-  (tmp_path / 'empty').mkdir()
-  _write_run(tmp_path / 'run', 'fedavg')
-  # One that needs no image, unless the model or its input is what is bad.
-  needs_model = '--model' not in argv[-1] and '12' not in argv[0]
-  small = ['--model=mlp_20'] if needs_model else []
-  assert cost.main(['', *small, *argv]) == 2
-  captured = capsys.readouterr()
-  assert message in captured.err and captured.err.count('\n') == 1
-  assert not (tmp_path / 'runs').exists()
 
 
 def test_help(capsys):

@@ -4,13 +4,13 @@ Programs that search see what they would see of real runs: rows of metrics after
 evaluated rounds, checkpoints, tables of clients, time that passes.
 """
 
-import csv
 import functools
 import os
 from typing import Any, Callable, Mapping, NamedTuple
 
 import numpy as np
 
+from tests import csv_rows
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data.tasks import digits
 from tff_pers.evaluation import figures
@@ -62,8 +62,7 @@ class Curve(NamedTuple):
 
 def table(folder, name: str) -> list[dict[str, str]]:
   """Returns the rows of a CSV file."""
-  with open(os.path.join(folder, name), newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
+  return csv_rows.read(os.path.join(folder, name))
 
 
 def by_rate(of: Round) -> Curve:

@@ -1,17 +1,19 @@
 """FedHM from flags to files: tiers, their assignment, and slim FedAvg."""
 
-import csv
 
 import numpy as np
 import pytest
 
 from binaries import compare
 from binaries import train
+from tests import csv_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
 from tff_pers.experiments import processes
+
+_read = csv_rows.read
 
 TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'The method.'))
 SMALL = dict(
@@ -22,11 +24,6 @@ SMALL = dict(
 
 def _build(**given):
   return experiment.build({'algo': 'fedhm', **given}, TABLE)
-
-
-def _read(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 def test_tiers_are_compared_with_slim_fedavg(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """`binaries.gpu_check`, with a second logical CPU in place of a GPU."""
 
-import csv
 import json
 import sys
 
@@ -9,11 +8,11 @@ import pytest
 
 from binaries import gpu_check
 from binaries.speed import gpu_check as checking
+from tests import csv_rows
 
 
 def _rows(folder):
-  with open(folder / 'methods.csv', newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
+  return csv_rows.read(folder / 'methods.csv')
 
 
 def test_a_method_is_right_there(tmp_path):
@@ -60,15 +59,6 @@ def test_what_is_wrong_is_said(tmp_path, monkeypatch, capsys, seen, expected):
   assert code == (0 if seen == dict(repeats=True) else 1)
   assert (row['error'] != '') == (expected == 'False')
   assert '| fedavg' in capsys.readouterr().out
-
-
-@pytest.mark.parametrize('flag, sentence', [
-    ('--device=gpu', '`--device`'), ('--methods=no', '`--methods` must be'),
-    ('--parts=all,no', '`--parts` must be of methods, speed'),
-])
-def test_bad_flags(tmp_path, capsys, flag, sentence):
-  assert gpu_check.main(['gpu_check', flag, f'--output_dir={tmp_path}']) == 2
-  assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('moved, sensitivity, is_right', [

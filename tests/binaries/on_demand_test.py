@@ -1,6 +1,5 @@
 """Runs on clients whose data are read when they are asked for."""
 
-import csv
 import json
 import threading
 
@@ -10,6 +9,7 @@ import pytest
 from binaries import compare
 from binaries import evaluate
 from binaries import train
+from tests import csv_rows
 from tff_pers.data import errors
 from tff_pers.data import holdout
 from tff_pers.data import on_demand
@@ -29,11 +29,10 @@ def _train(folder, *argv):
 
 
 def _without_seconds(folder, name):
-  with open(folder / name, newline='', encoding='utf-8') as file:
-    return [
-        {key: value for key, value in row.items() if key != 'seconds'}
-        for row in csv.DictReader(file)
-    ]
+  return [
+      {key: value for key, value in row.items() if key != 'seconds'}
+      for row in csv_rows.read(folder / name)
+  ]
 
 
 def _clients(folder, seen=1):
@@ -51,11 +50,10 @@ def _assert_same_results(one, other):
 
 @pytest.mark.parametrize('more', [
     ['--eval_clients=3'],
-    pytest.param(
-        ['--algo=fedavg', '--finetune_steps=0,2'], marks=pytest.mark.slow
-    ),
+    ['--algo=fedavg', '--finetune_steps=0,2'],
     ['--algo=l2gd', '--rounds=auto', '--max_rounds=3'],
-], ids=['sample', 'finetuning', 'auto'])
+    ['--algo=fedbuff', '--num_byzantine=0', '--attack=none'],
+], ids=['sample', 'finetuning', 'auto', 'events'])
 def test_a_list_and_clients_on_demand_give_the_same_bits(
     more, tmp_path, monkeypatch
 ):
@@ -63,16 +61,6 @@ def test_a_list_and_clients_on_demand_give_the_same_bits(
   assert _train(listed, *more) == 0
   reads = lazy_tasks.make_on_demand(monkeypatch)
   assert _train(lazy, *more) == 0
-  assert reads.train
-  _assert_same_results(listed, lazy)
-
-
-def test_events_on_demand_give_the_same_bits(tmp_path, monkeypatch):
-  flags = ['--algo=fedbuff', '--num_byzantine=0', '--attack=none']
-  listed, lazy = tmp_path / 'list', tmp_path / 'lazy'
-  assert _train(listed, *flags) == 0
-  reads = lazy_tasks.make_on_demand(monkeypatch)
-  assert _train(lazy, *flags) == 0
   assert reads.train
   _assert_same_results(listed, lazy)
 
@@ -118,19 +106,6 @@ def test_the_sample_is_honest_and_the_same_in_every_round_and_run(tmp_path):
   )
 
 
-@pytest.mark.slow
-def test_another_seed_draws_another_sample(tmp_path):
-  samples = []
-  for seed in (0, 1):
-    folder = tmp_path / str(seed)
-    assert _train(
-        folder, '--eval_clients=4', f'--seed={seed}', '--rounds=1',
-        '--holdout_clients=0',
-    ) == 0
-    samples.append(_clients(folder))
-  assert samples[0] != samples[1]
-
-
 def test_the_description_says_how_many_are_evaluated(tmp_path, capsys):
   assert _train(tmp_path / 'run', '--eval_clients=3', '--rounds=1') == 0
   assert '10 clients (2 Byzantine, 3 are evaluated) and' in capsys.readouterr().out
@@ -143,14 +118,6 @@ def test_more_than_there_are_is_one_sentence(tmp_path, capsys):
       ' Tip: 0 evaluates all of them.'
   ) in capsys.readouterr().err
   assert not (tmp_path / 'run').exists()
-
-
-def test_resuming_with_another_sample_is_refused(tmp_path, capsys):
-  assert _train(tmp_path / 'run', '--eval_clients=3', '--rounds=1') == 0
-  assert _train(tmp_path / 'run', '--resume', '--eval_clients=4') == 2
-  assert '`--eval_clients` must be 3 as in config.json' in (
-      capsys.readouterr().err
-  )
 
 
 def test_evaluate_evaluates_the_sample_once_more(tmp_path, monkeypatch):

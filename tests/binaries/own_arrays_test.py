@@ -1,6 +1,5 @@
 """A user's task with several inputs and outputs, through the programs."""
 
-import csv
 import re
 
 import numpy as np
@@ -11,12 +10,15 @@ from binaries import evaluate
 from binaries import predict
 from binaries import report
 from binaries import train
+from tests import csv_rows
 from tff_pers.data import named_arrays
 from tff_pers.data import split
 from tff_pers.data import tasks
 from tff_pers.data.tasks import registry
 from tff_pers.evaluation import plots
 from tff_pers.models import keras
+
+_rows = csv_rows.read
 
 L = tf.keras.layers
 _SPECS = dict(
@@ -87,11 +89,6 @@ def _train(folder, task, data, *argv):
       train, '--algo=fedavg', f'--task={task}', data, '--rounds=2',
       '--strategy=loop', f'--output_dir={folder}', *argv
   )
-
-
-def _rows(path):
-  with open(path, encoding='utf-8', newline='') as file:
-    return list(csv.DictReader(file))
 
 
 @pytest.mark.slow

@@ -7,8 +7,6 @@ import pytest
 
 from binaries import train
 from examples import hospitals
-from tff_pers.config import methods
-from tff_pers.config import traits as traits_lib
 from tff_pers.data import tasks
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
@@ -74,49 +72,6 @@ def _columns_by_hand(outputs):
       f"no {name[:-len(' is missing')]}" if name.endswith(' is missing')
       else name.replace(' is ', ' ') for name in outputs
   ]
-
-
-def _accuracies(tables, tmp_path, algo, name, *argv):
-  """Returns the final accuracy with default flags and by hand."""
-  found = []
-  for which in (name, f'{name}_by_hand'):
-    folder = tmp_path / algo / which
-    assert _train(folder, f'--algo={algo}', *tables[which], *argv) == 0
-    found.append(results.read_run(str(folder)).metrics['accuracy_mean'][-1])
-  return found
-
-
-def test_accuracy_is_that_of_data_scaled_by_hand(tables, tmp_path):
-  ours, by_hand = _accuracies(
-      tables, tmp_path, 'fedavg', 'gaps', '--rounds=10'
-  )
-  assert abs(ours - by_hand) <= 0.01
-  assert ours > 0.9
-
-
-def _fitting():
-  """Returns the methods that train on a table of classes by default flags."""
-  declares = tasks.get('csv').declares
-  facts = traits_lib.Traits(
-      groups=False, full_participation=True, classification=True,
-      model='logistic_regression',
-  )
-  assert not declares.traits.groups
-  return [
-      name for name in methods.names()
-      if methods.get(name).driver == 'rounds' and not methods.missing_needs(
-          methods.get(name), facts, methods.get(name).hyperparameters()
-      )
-  ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('name', ['raw', 'gaps'])
-@pytest.mark.parametrize('algo', _fitting())
-def test_every_method_is_as_good_as_by_hand(tables, tmp_path, algo, name):
-  """Features scaled by the program against features scaled by hand."""
-  ours, by_hand = _accuracies(tables, tmp_path, algo, name)
-  assert abs(ours - by_hand) <= 0.01
 
 
 def test_what_was_made_of_the_columns_stays_with_the_run(

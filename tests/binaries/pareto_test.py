@@ -1,12 +1,12 @@
 """`pareto`: points, figures, recommendations, and a model with its data."""
 
-import csv
 import shlex
 
 import numpy as np
 import pytest
 
 from binaries import pareto
+from tests import csv_rows
 from tff_pers.analysis import federations
 from tff_pers.analysis import paper_figures
 from tff_pers.analysis import pareto_plots
@@ -27,8 +27,7 @@ def _run(folder, *argv):
 
 
 def _rows(folder, name='pareto.csv'):
-  with open(folder / name, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
+  return csv_rows.read(folder / name)
 
 
 @pytest.fixture(name='without_plots')
@@ -274,8 +273,7 @@ def test_figure_13_chooses_the_rate_of_the_server_by_training_loss(
   assert float(rows[1]['train_loss']) < float(rows[0]['train_loss'])
   assert not rows[2]['train_loss']
   metrics = next(tmp_path.glob('*eta=0.3-gamma=0/seed0')) / 'metrics.csv'
-  with open(metrics, newline='', encoding='utf-8') as file:
-    losses = [float(row['train_loss']) for row in csv.DictReader(file)]
+  losses = [float(row['train_loss']) for row in csv_rows.read(metrics)]
   assert float(rows[1]['train_loss']) == pytest.approx(np.mean(losses))
   assert (tmp_path / 'figure13.png').exists()
 
@@ -295,32 +293,3 @@ def test_figures_12_and_13_have_the_rates_of_the_paper(
   assert len(algos) == count and given['client_weighting'] == 'uniform'
   assert algos[0].startswith('local_update[num_steps=10,eta=0.0')
   assert algos[-1] == f'local_update[num_steps=10,eta={last},gamma=10]'
-
-
-@pytest.mark.parametrize('argv, sentence', [
-    (['--figure=6', '--task=digit'], '`--task` must be one of'),
-    (['--figure=12', '--algos=fedavg'], '`--algos` must be left out with'),
-    (['--L=-3'], '`--L` must be a number > 0.0, found -3.0.'),
-    (['--L=0.5'], '`--L` must be a number >= mu = 1.0, found 0.5.'),
-    (['--mu=0'], '`--mu` must be a number > 0.0, found 0.0.'),
-    (['--gamma=0.1'], '`--gamma` must be < 1 / (L + alpha) = 0.1 because'),
-    (['--alpha=1'], '`--alpha` must be 0 with family fedavg, found 1.0. Tip:'),
-    (['--family=adam'], '`--family` must be one of fedavg, fedprox, maml'),
-    (['--num_steps=0'], '`--num_steps` must be an integer >= 1, found 0.'),
-    (['--figure=11'], '`--figure` must be one of 1, 2, 3, 4, 5, 6, '),
-    (['--figure=2', '--L=3'], '`--L` must be left out with --figure=2 because'),
-    (['--accuracy=3'], '`--accuracy` must be left out with one point because'),
-    (['--task=digits', '--rounds=3'],
-     '`--rounds` must be left out with one point and --task because'),
-    (['--recommend', '--gamma=1'], '`--gamma` must be left out with --recomm'),
-    (['--task=digits', '--L=3'],
-     '`--L` must be left out with one point and --task because'),
-    (['--num_clients=3'], '`--num_clients` must be left out with one point'),
-    (['--task=digit'], '`--task` must be one of'),
-    (['--l=3'], '`--l` is not a flag.'),
-])
-def test_raises_on_bad_flags(tmp_path, capsys, argv, sentence):
-  assert _run(tmp_path / 'none', *argv) == 2
-  error = capsys.readouterr().err
-  assert sentence in error and error.count('\n') == 1
-  assert not (tmp_path / 'none').exists()

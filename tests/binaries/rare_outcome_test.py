@@ -1,6 +1,5 @@
 """A table with a rare outcome: what is chosen by, and what is said."""
 
-import csv
 import dataclasses
 import json
 
@@ -10,9 +9,12 @@ import pytest
 from binaries import choose
 from binaries import train
 from examples import rare_outcome
+from tests import csv_rows
 from tff_pers.data.tasks import assembly
 from tff_pers.evaluation import results
 from tff_pers.evaluation.report import page
+
+_rows = csv_rows.read
 
 
 @pytest.fixture(scope='module', name='data')
@@ -20,11 +22,6 @@ def _data(tmp_path_factory):
   path = tmp_path_factory.mktemp('rare') / 'rare.csv'
   rare_outcome.write(path)
   return path
-
-
-def _rows(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 def test_rounds_end_by_auc(data, tmp_path, capsys):

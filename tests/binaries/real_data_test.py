@@ -46,14 +46,11 @@ _SMOKE = [
     ('cifar', ('groups',)),
     ('emnist', ('partial',)),
     ('stackoverflow', ('tags',)),
-    *(
-        pytest.param(name, parts, marks=pytest.mark.slow) for name, parts in (
-            ('cifar', ('groups', 'tiers')),
-            ('emnist', ('partial', 'writers')),
-            ('personalization', ('roles',)),
-            ('stackoverflow', ('tags', 'words')),
-        )
-    ),
+    # Slow ones.
+    ('cifar', ('groups', 'tiers')),
+    ('emnist', ('partial', 'writers')),
+    ('personalization', ('roles',)),
+    ('stackoverflow', ('tags', 'words')),
 ]
 
 

@@ -85,17 +85,6 @@ def test_what_is_no_run_is_one_sentence(damage, words, tmp_path, capsys):
   assert os.listdir(tmp_path) == ['run']
 
 
-@pytest.mark.parametrize('flags', [
-    [], ['--runs='], ['--runs=/nonexistent'], ['--run=.'], ['folder'],
-    ['--runs=.,/nonexistent'],
-])
-def test_bad_flags(flags, capsys, tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
-  assert _run(*flags) == 2
-  assert len(capsys.readouterr().err.strip().splitlines()) == 1
-  assert not os.listdir(tmp_path)
-
-
 def test_a_place_that_cannot_be_written_is_named(tmp_path, capsys):
   _compared(tmp_path)
   for output in (tmp_path, tmp_path / 'no' / 'page.html'):

@@ -1,28 +1,25 @@
 """`robustness`: a few rounds of rules against attacks."""
 
-import csv
 
 import numpy as np
 import pytest
 
 from binaries import robustness
 from binaries import train
+from tests import csv_rows
 from tff_pers.evaluation import plots
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import processes
 from tff_pers.experiments import robustness_table
 
+_read = csv_rows.read
+
 TINY = ['--num_clients=5', '--num_byzantine=2', '--rounds=3']
 
 
 def _run(folder, *argv):
   return robustness.main(['robustness', *argv, f'--output_dir={folder}'])
-
-
-def _read(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope='module', name='table')
@@ -140,62 +137,11 @@ def test_byzantine_clients_stand_last(tmp_path):
     assert [int(data['index']) for data in task.train] == list(range(6))
 
 
-BAD = {
-    'rule': (['--rules=middle'], '`--aggregator` must be one of'),
-    'attack': (['--attacks=ipn'], '`--attack` must be one of'),
-    'twice': (['--rules=mean,mean'], '`--rules` must be one or more distinct'),
-    'too_many': (['--num_byzantine=10'], 'less than half of the clients (20)'),
-    'krum': (
-        ['--rules=krum', '--num_clients=3', '--num_byzantine=1'],
-        'needs n > 2 f + 2, found 4 clients',
-    ),
-    'no_mean': (['--algo=local_only'], '`--algo` must be a method with an'),
-    'in_brackets': (
-        ['--algo=ffgg[aggregator=median]'], 'must leave the aggregator to'
-    ),
-    'no_optimum': (
-        ['--task=floral_mlp', '--algo=fedavg', '--rules=mean'],
-        '`--task` must have a known optimum or classes',
-    ),
-}
-
-
-@pytest.mark.parametrize('argv, sentence', BAD.values(), ids=BAD)
-def test_bad_input_is_one_sentence(argv, sentence, tmp_path, capsys):
-  folder = tmp_path / 'run'
-  assert _run(folder, '--num_clients=10', '--num_byzantine=2', *argv) == 2
-  line, = capsys.readouterr().err.strip().splitlines()
-  assert sentence in line, line
-  assert not folder.exists()
-
-
 def test_help_says_what_it_does(capsys):
   assert robustness.main(['robustness', '--help']) == 0
   shown = capsys.readouterr().out
   for word in ('--rules', 'bucketing(NAME)', 'noise', 'robustness.csv'):
     assert word in shown
-
-
-@pytest.mark.parametrize('argv, sentence', [
-    (['--attack=ipm'], '`--attack` must be none without Byzantine clients'),
-    (['--attack=ipm', '--num_byzantine=2'], 'less than half of the clients (4)'),
-    (
-        ['--num_byzantine=1', '--algo=fedavg[aggregator=krum]'],
-        '`--fedavg_aggregator` krum[f=1] needs n > 2 f + 2',
-    ),
-    (
-        ['--algo=fedavg[aggregator=bucketing]'],
-        'bucketing must have a rule in it',
-    ),
-])
-def test_train_refuses_what_cannot_be(argv, sentence, tmp_path, capsys):
-  code = train.main([
-      'train', '--algo=fedavg', '--num_clients=4', '--partition=iid', *argv,
-      f'--output_dir={tmp_path / "run"}',
-  ])
-  assert code == 2
-  line, = capsys.readouterr().err.strip().splitlines()
-  assert sentence in line, line
 
 
 @pytest.mark.parametrize('rule, tip', [

@@ -1,10 +1,10 @@
 """`sweep_splits`: two rounds on `digits`."""
 
-import csv
 
 import pytest
 
 from binaries import sweep_splits
+from tests import csv_rows
 from tff_pers.experiments import runner
 
 TINY = [
@@ -25,8 +25,7 @@ def test_splits_are_ordered_by_their_share_and_finished_runs_are_kept(
 ):
   argv = ['--splits=output_layer,bias', '--fedper_local_steps=2']
   assert _sweep(tmp_path, *argv) == 0
-  with open(tmp_path / 'splits.csv', newline='', encoding='utf-8') as file:
-    rows = list(csv.DictReader(file))
+  rows = csv_rows.read(tmp_path / 'splits.csv')
   # 64-20-10: 20 + 10 biases, 21 times 10 in the last layer.
   size = 65 * 20 + 21 * 10
   assert [row['split'] for row in rows] == [
@@ -42,16 +41,3 @@ def test_splits_are_ordered_by_their_share_and_finished_runs_are_kept(
   monkeypatch.setattr(runner, '_train', None)  # Nothing trains again.
   assert _sweep(tmp_path, *argv) == 0
   assert 'holds a finished run' in capsys.readouterr().out
-
-
-@pytest.mark.parametrize('argv, sentence', [
-    (['--algo=fedavg'], 'must be a method that splits the model, one of'),
-    (['--algo=fedavg'], 'found fedavg, which has no private part'),
-    (['--splits=norm'], 'found \'norm\', which matches none'),
-    (['--splits=bias,bias'], '`--splits` must be one or more distinct'),
-    (['--algo=fedper[split=bias]'], '`--algo` must leave split to `--splits`'),
-])
-def test_raises_on_bad_splits(tmp_path, capsys, argv, sentence):
-  assert _sweep(tmp_path / 'none', *argv) == 2
-  assert sentence in capsys.readouterr().err
-  assert not (tmp_path / 'none').exists()

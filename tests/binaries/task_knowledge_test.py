@@ -1,6 +1,5 @@
 """From flags to files: validation, Byzantine clients, optimum, tiers, drops."""
 
-import csv
 import json
 
 import numpy as np
@@ -10,6 +9,7 @@ import tensorflow_federated as tff
 
 from binaries import compare
 from binaries import train
+from tests import csv_rows
 from tests import problems
 from tests.binaries import overflow
 from tff_pers import composition
@@ -20,6 +20,8 @@ from tff_pers.data.tasks import registry
 from tff_pers.evaluation import plots
 from tff_pers.experiments import experiment
 from tff_pers.simulation import store
+
+_read = csv_rows.read
 
 TINY = [
     '--num_clients=4', '--partition=iid', '--train_fraction=0.1', '--rounds=2',
@@ -33,11 +35,6 @@ def _no_plots(monkeypatch):
   """They take half the time, and are not what is tested."""
   monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
   monkeypatch.setattr(plots, 'plot_runs', lambda runs, folder: None)
-
-
-def _read(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 def _train(folder, *argv):
@@ -63,22 +60,6 @@ def test_validation_part_from_flag_to_column(tmp_path):
     assert after['num_test'] == before['num_test']
     held = int(before['num_train']) - int(after['num_train'])
     assert held == round(0.25 * int(before['num_train']))
-
-
-@pytest.mark.parametrize('argv, sentence', [
-    (['--validation_fraction=1'], '`--validation_fraction` must be in [0, 1)'),
-    (['--validation_fraction=-1'], '`--validation_fraction` must be a number'),
-    (
-        ['--validation_fraction=0.001'],
-        '`--validation_fraction` must leave at least one client of task digits',
-    ),
-    (['--on_non_finite=skip'], '`--on_non_finite` must be one of stop, drop'),
-])
-def test_bad_values_are_one_sentence(argv, sentence, tmp_path, capsys):
-  assert _train(tmp_path / 'run', '--algo=fedavg', *TINY, *argv) == 2
-  [line] = capsys.readouterr().err.strip().splitlines()
-  assert sentence in line
-  assert not (tmp_path / 'run').exists()
 
 
 def test_a_run_older_than_a_flag_had_its_default(tmp_path, capsys):

@@ -1,10 +1,9 @@
-"""Bad flags and data: one sentence, exit code 2, nothing written."""
+"""Usage of programs: resuming, needs, help; more in `wrong_inputs.txt`."""
 
 import importlib
 import json
 import os
 
-import numpy as np
 import pytest
 
 from binaries import compare
@@ -19,178 +18,11 @@ from tff_pers.runtime import errors
 
 TINY = ['--num_clients=4', '--partition=iid', '--train_fraction=0.1']
 
-BAD_TRAIN = {
-    'unknown_flag': (
-        ['--algo=fedavg', '--fedavg_lerning_rate=1'],
-        'is not a flag. Tip: --fedavg_learning_rate',
-    ),
-    'unknown_shared_flag': (['--round=3'], 'Tip: --rounds'),
-    'unknown_method': (['--algo=fedavgg'], '`--algo` must be one of'),
-    'unknown_task': (['--task=digit'], '`--task` must be one of'),
-    'unknown_partition': (
-        ['--algo=fedavg', '--partition=sorted'], '`--partition` must be one of'
-    ),
-    'foreign_method_flag': (
-        ['--algo=fedavg', '--pfedme_inner_lr=1'],
-        'because it is a flag of method pfedme, found method fedavg.',
-    ),
-    'foreign_task_flag': (
-        ['--algo=fedavg', '--synthetic_groups_mu=1'],
-        'because it is a flag of task synthetic_groups, found task digits.',
-    ),
-    'positional': (['--algo=fedavg', 'perm'], "(--name=value), found 'perm'."),
-    'cohort_too_large': (
-        ['--algo=fedavg', *TINY, '--clients_per_round=5'],
-        '`--clients_per_round` must be >= 0 and <= the 4 clients',
-    ),
-    'all_held_out': (
-        ['--algo=fedavg', *TINY, '--holdout_clients=4'],
-        '`--holdout_clients` must be >= 0 and < the 4 clients',
-    ),
-    'out_of_range': (
-        ['--algo=fedavg', '--fedavg_learning_rate=-1'],
-        '`--fedavg_learning_rate` must be a number > 0.0, found -1.0.',
-    ),
-    'not_a_number': (
-        ['--rounds=ten'],
-        "`--rounds` must be an integer >= 1 or auto, found 'ten'.",
-    ),
-    'zero_rounds': (['--rounds=0'], '`--rounds` must be an integer >= 1'),
-    'negative_seed': (['--seed=-1'], '`--seed` must be an integer >= 0'),
-    'bad_choice': (
-        ['--client_weighting=size'],
-        '`--client_weighting` must be one of uniform, examples, batches',
-    ),
-    'bad_runtime': (['--runtime=fast'], '`--runtime` must be one of fused'),
-    'no_such_device': (
-        ['--algo=fedavg', *TINY, '--device=gpu:63'],
-        '`--device` must be one of this machine',
-    ),
-    'workers_of_another_runtime': (
-        ['--algo=fedavg', *TINY, '--workers=localhost:8000'],
-        '`--workers` must be left out with --runtime=fused',
-    ),
-    'no_workers': (
-        ['--algo=fedavg', *TINY, '--runtime=remote'],
-        '`--workers` must name each worker once, at least one, found none.',
-    ),
-    'not_an_address': (
-        ['--algo=fedavg', *TINY, '--runtime=remote', '--workers=here'],
-        "`--workers` must be a list of addresses host:port, found 'here'.",
-    ),
-    'strategy_of_another_runtime': (
-        ['--algo=fedavg', *TINY, '--runtime=native', '--strategy=loop'],
-        '`--strategy` must be left out with --runtime=native, found loop. Tip:'
-        ' it needs --runtime=fused.',
-    ),
-    'tf32_of_another_runtime': (
-        ['--algo=fedavg', *TINY, '--runtime=native', '--tf32'],
-        '`--tf32` must be left out with --runtime=native, found True. Tip:'
-        ' it needs --runtime=fused.',
-    ),
-    'connect_seconds_of_another_runtime': (
-        ['--algo=fedavg', *TINY, '--connect_seconds=600'],
-        '`--connect_seconds` must be left out with --runtime=fused',
-    ),
-    'round_seconds_of_another_runtime': (
-        ['--algo=fedavg', *TINY, '--runtime=native', '--round_seconds=9'],
-        '`--round_seconds` must be left out with --runtime=native',
-    ),
-    'tls_of_another_runtime': (
-        ['--algo=fedavg', *TINY, '--tls_ca=a.pem'],
-        '`--tls_ca` must be left out with --runtime=fused',
-    ),
-    'certificate_without_key': (
-        ['--algo=fedavg', *TINY, '--runtime=remote', '--workers=localhost:1',
-         '--tls_cert=a.pem', '--tls_ca=a.pem'],
-        '`--tls_key` must be given with the other two of `--tls_cert`,',
-    ),
-    'no_such_certificate': (
-        ['--algo=fedavg', *TINY, '--runtime=remote', '--workers=localhost:1',
-         '--tls_cert=/none.pem', '--tls_key=b', '--tls_ca=c'],
-        '`--tls_cert` must be a file, found /none.pem.',
-    ),
-    'contradiction': (
-        ['--algo=fedavg', '--fedavg_local_epochs=1'],
-        'Exactly one of `--fedavg_local_steps` and `--fedavg_local_epochs`',
-    ),
-    'no_effect_in_this_variant': (
-        ['--algo=perm[variant=two_stage]', *TINY, '--perm_warmup_rounds=7'],
-        '`--perm_warmup_rounds` must be left at 10 unless variant=single_loop'
-        ' because it has no effect otherwise, found 7 with variant=two_stage.',
-    ),
-    'oracle_without_clusters': (
-        ['--algo=floral', '--floral_router=oracle', *TINY,
-         '--partition=dirichlet[alpha=1]'],
-        '`--floral_router` must be learned unless',
-    ),
-    'brackets_contradict': (
-        ['--algo=fedavg[learning_rate=0.1]', '--fedavg_learning_rate=0.2'],
-        '`--fedavg_learning_rate` must agree with the brackets',
-    ),
-    'unknown_bracket': (
-        ['--algo=fedavg[rate=0.1]'], "An option of fedavg must be one of"
-    ),
-    'unbalanced_brackets': (['--algo=fedavg[rate'], 'must be of the form'),
-    'missing_value': (['--rounds'], 'rounds'),
-    'bad_boolean': (['--resume=maybe'], 'resume'),
-    'missing_data': (
-        ['--algo=fedavg', '--task=npz', '--data_dir=/nonexistent'],
-        '/nonexistent',
-    ),
-    'data_dir_of_embedded_task': (
-        ['--algo=fedavg', '--data_dir=/tmp'], '`--data_dir` must not be given'
-    ),
-    'unknown_exported_client': (
-        ['--algo=fedavg', *TINY, '--export_clients=0,9'],
-        "`--export_clients` must be numbers of clients that train, found '9'.",
-    ),
-}
-
 
 def _stderr_sentence(capsys):
   lines = capsys.readouterr().err.strip().splitlines()
   assert len(lines) == 1, lines
   return lines[0]
-
-
-@pytest.mark.parametrize('name', BAD_TRAIN)
-def test_train_refuses(name, tmp_path, capsys):
-  """One sentence, exit code 2."""
-  argv, message = BAD_TRAIN[name]
-  folder = tmp_path / 'run'
-  assert train.main(['train', *argv, f'--output_dir={folder}']) == 2
-  sentence = _stderr_sentence(capsys)
-  assert sentence.startswith('train: ') and message in sentence
-  assert not folder.exists()
-
-
-@pytest.mark.parametrize(
-    'argv, message',
-    [
-        (['--algos=fedavg,fedavg'], '`--algos` must be one or more distinct'),
-        (['--algos=fedavg,fedavgg'], '`--algo` must be one of'),
-        (['--algos=fedavg', '--seeds=0,0'], '`--seeds` must be distinct'),
-        (['--algos=fedavg', '--seeds=a'], '`--seeds` must be distinct'),
-        (['--algo=fedavg'], '`--algo` is not a flag. Tip: --algos'),
-        (['--algos=fedavg', '--seed=1'], 'is not a flag. Tip: --seeds'),
-        (['--algos=fedavg', '--apfl_local_steps=1'], 'a flag of method apfl'),
-        (['--algos=perm[variant=two_stage],fedavg', '--perm_warmup_rounds=7'],
-         '`--perm_warmup_rounds` must be left out because it has no effect in'
-         ' any variant of `--algos`, found 7.'),
-    ],
-)
-def test_compare_refuses(argv, message, tmp_path, capsys):
-  folder = tmp_path / 'runs'
-  assert compare.main(['compare', *argv, f'--output_dir={folder}']) == 2
-  assert message in _stderr_sentence(capsys)
-  assert not folder.exists()
-
-
-def test_plot_refuses_folders_without_runs(tmp_path, capsys):
-  assert plot.main(['plot', f'--runs={tmp_path}']) == 2
-  assert 'must name folders that hold runs' in _stderr_sentence(capsys)
-  assert not os.listdir(tmp_path)
 
 
 def test_a_folder_that_holds_another_run_needs_resume(tmp_path, capsys):
@@ -248,18 +80,6 @@ def test_a_bad_file_of_the_runtime_is_named(make, sentence, tmp_path, capsys):
   assert os.listdir(tmp_path) == ['runtime.json']
 
 
-def test_bad_data_names_the_file(tmp_path, capsys):
-  path = tmp_path / 'bad.npz'
-  np.savez(path, x=np.full([4, 2], np.nan), y=np.arange(4), client=np.arange(4))
-  argv = [
-      'train', '--algo=fedavg', '--task=npz', f'--data_dir={path}',
-      f'--output_dir={tmp_path / "run"}',
-  ]
-  assert train.main(argv) == 2
-  assert 'bad.npz' in _stderr_sentence(capsys)
-  assert not (tmp_path / 'run').exists()
-
-
 def _add_method(monkeypatch, name, **fields):
   # pylint: disable=protected-access
   monkeypatch.setitem(
@@ -297,43 +117,6 @@ def test_events_drive_no_method_of_more_than_weights(algo, tmp_path, capsys):
       f'train: `--driver` must be rounds with {algo}, found events. Tip: events'
       ' drive methods whose clients receive and send weights and nothing else.'
   )
-  assert not (tmp_path / 'run').exists()
-
-
-@pytest.mark.parametrize('argv, message', [
-    (['--algo=fedavg', '--in_flight=3'],
-     '`--in_flight` must be left out in a run driven by rounds, found 3.'),
-    (['--algo=fedavg', '--redispatch=same_client'],
-     '`--redispatch` must be left out in a run driven by rounds'),
-    (['--algo=fedavg', '--network_delays=constant'],
-     '`--network_delays` must be left out without --delays'),
-    (['--algo=fedasync', '--in_flight=21'],
-     '`--in_flight` must be >= 1 and <= the 20 clients that train, found 21.'),
-    (['--algo=fedasync', '--delays=normal'],
-     '`--delays` must be one of constant, exponential, lognormal, pareto,'
-     " trace, found 'normal'."),
-    (['--algo=fedasync', '--delays=pareto[shape=-1]'], 'must be a number > 0'),
-    (['--algo=fedasync', '--delays=trace[file=/none.csv]'],
-     "`--delays` must name a CSV file that can be read, found '/none.csv'"),
-    (['--algo=fedasync', '--rounds=auto'],
-     '`--rounds` must be a number of server updates with driver=events'),
-    (['--algo=fedavg[driver=events,aggregator=median]'],
-     '`--driver` must be rounds with a robust rule'),
-    (['--algo=local_ffgg[pretrain_rounds=2,driver=events]', '--model=mlp'],
-     '`--driver` must be rounds with pretrain_rounds'),
-])
-def test_bad_flags_of_events(argv, message, tmp_path, capsys):
-  folder = tmp_path / 'run'
-  assert train.main(['train', *argv, f'--output_dir={folder}']) == 2
-  assert message in _stderr_sentence(capsys)
-  assert not folder.exists()
-
-
-def test_a_table_of_models_refuses_held_out_clients(tmp_path, capsys):
-  """Shuffling has a model for each client that trains, and no other."""
-  argv = ['train', '--algo=oracle_groups', *TINY, '--holdout_clients=1']
-  assert train.main([*argv, f'--output_dir={tmp_path / "run"}']) == 2
-  assert '`--holdout_clients` must be 0' in _stderr_sentence(capsys)
   assert not (tmp_path / 'run').exists()
 
 

@@ -1,6 +1,6 @@
 """Tables that cannot be used: their bytes, flags, and the one sentence.
 
-As in `wrong_inputs`, which has the others; `write` writes the files.
+As in `wrong_inputs.txt`, which has the others; `write` writes the files.
 """
 
 import gzip
@@ -150,47 +150,6 @@ _TABLES = {
     ),
 }
 
-_FOLDERS = {
-    'leaf_of_nothing': ({}, 'leaf', 'must hold .json files, found none'),
-    'leaf_that_is_none': (
-        {'all.json': b'[1]'}, 'leaf', 'must have "users" and "user_data"'
-    ),
-    'leaf_of_texts': (
-        {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": ["to be"],'
-         b' "y": ["a"]}}}'}, 'leaf', "a character after it, as 'to be'. Tip: --task",
-    ),
-    'leaf_of_ragged_rows': (
-        {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": [[1], [1, 2]],'
-         b' "y": [1, 0]}}}'}, 'leaf', 'numbers of one shape, texts or names of images',
-    ),
-    'leaf_of_words': (
-        {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": [["to", "be"]],'
-         b' "y": [1]}}}'}, 'leaf', "found ['to', 'be'] in x. Tip: --task=shakesp",
-    ),
-    'leaf_of_missing_images': (
-        {'all.json': b'{"users": ["a"], "user_data": {"a": {"x": ["1.jpg"],'
-         b' "y": [1]}}}'}, 'leaf', 'or data/raw/img_align_celeba, found no 1.jpg',
-    ),
-    'records_that_are_none': (
-        {'ann.tfrecord': b'client,y,a\nann,0,1\n'}, 'tfrecord',
-        'must be a complete TFRecord file of tf.train.Example',
-    ),
-    'records_of_nothing': (
-        {'ann.tfrecord': b''}, 'tfrecord', 'found no client among none',
-    ),
-    'images_of_nothing': ({}, 'images', 'as client/class/image.png, found none'),
-    'images_without_classes': (
-        {'ann/1.png': b''}, 'images', 'as client/class/image.png, found ann/1.png'
-    ),
-    'images_that_are_none': (
-        {'ann/dog/1.png': b'x'}, 'images',
-        'ann/dog/1.png must be a readable image, found',
-    ),
-    'images_with_notes': (
-        {'ann/dog/notes.txt': b'x'}, 'images', 'found ann/dog/notes.txt'
-    ),
-}
-
 _LATER = {
     'later_capitals': (
         'client,y,AGE,town\nann,0,1,rome\n', "found no 'age' among client, y, AGE,"
@@ -223,12 +182,6 @@ TABLES = {
     },
     **{
         f'table_{name}': (
-            f'train --algo=fedavg --task={task} --data_dir={{f}}/tables/{name}',
-            message,
-        ) for name, (_, task, message) in _FOLDERS.items()
-    },
-    **{
-        f'table_{name}': (
             'predict --run={f}/tables/run --data_dir={f}/tables/' + f'{name}.csv',
             message,
         ) for name, (_, message) in _LATER.items()
@@ -246,7 +199,6 @@ def write(folder: pathlib.Path, exported: str) -> None:
   contents = {
       **{name: content for name, (content, _, _) in _TABLES.items()},
       **{name: content for name, (content, _) in _LATER.items()},
-      **{name: content for name, (content, _, _) in _FOLDERS.items()},
   }
   folder.mkdir()
   for name, content in contents.items():

@@ -137,11 +137,11 @@ def test_a_part_that_is_no_weight_of_a_model_does_not_decay():
   assert moved == pytest.approx(dict(adaptors=3.5, base=5.0, router=12.0))
 
 
-def _rate(round_num, learning_rate=0.2, **options):
+def _rate(round_num, **options):
   hyperparameters = hp.LocalTraining(**options)
   message = dict(round=tf.constant(round_num))
-  rate = local_step.scheduled(hyperparameters, message, learning_rate)
-  return float(rate) / learning_rate
+  rate = local_step.scheduled(hyperparameters, message, 0.2)
+  return float(rate) / 0.2
 
 
 @pytest.mark.parametrize(
@@ -205,23 +205,6 @@ def test_local_sgd_matches_numpy():
     w = w - 0.1 * m
   assert min(norms) < 2.0 < max(norms)
   np.testing.assert_allclose(found[0], w, rtol=1e-12)
-
-
-def test_batches_of_tf_data_give_the_same():
-  q = problems.q6()
-  data = q.clients()[0]
-  batches = tf.data.Dataset.from_tensor_slices(data['examples']).batch(3)
-  options = dict(
-      learning_rate=0.1, seed=random.key(1), num_steps=5,
-      local=local_step.LocalStep(0.9, weight_decay=0.3, clip_norm=0.8),
-  )
-  start = (tf.ones([5], tf.float64),)
-  (sequence,), mean = local_sgd.train(q.model, start, batches, **options)
-  (dense,), dense_mean = local_sgd.train(
-      q.model, start, data, batch_size=3, **options
-  )
-  np.testing.assert_allclose(sequence, dense, rtol=1e-12)
-  np.testing.assert_allclose(mean, dense_mean, rtol=1e-12)
 
 
 def test_what_hyperparameters_say():

@@ -133,19 +133,6 @@ def test_gradient_is_that_of_the_loss_after_the_steps():
     np.testing.assert_allclose(found, (plus - minus) / (2 * h), atol=1e-8)
 
 
-def test_a_client_without_examples_sends_zeros():
-  model, weights = _network()
-  data = dict(problems.tiny_clients()[3], num_examples=np.int32(0))
-  work = maml.build_maml_work(
-      model, num_adaptation_steps=2, gamma=0.1, batch_size=2
-  )
-  output = work.update(rounds.message(weights), (), rounds.tensors(data))
-  rounds.assert_identical(
-      output.update, tf.nest.map_structure(tf.zeros_like, weights)
-  )
-  assert output.metrics['drift'] == 0
-
-
 def test_takes_batches_of_tf_data():
   """As many batches as are needed, in turn; one is for the query."""
   problem, message, data, _, _ = _quadratic()

@@ -11,7 +11,6 @@ from tff_pers.client_works import local_step
 from tff_pers.client_works import mfl
 from tff_pers.client_works import router_alone
 from tff_pers.client_works import router_training
-from tff_pers.data import client_data
 from tff_pers.models import adaptors
 from tff_pers.numerics import mismatch
 
@@ -29,52 +28,6 @@ def _weights(adapted, adaptor_rows):
       adaptors=(tf.convert_to_tensor(adaptor_rows, tf.float64),),
       base=adapted.base.initial_weights(0),
   )
-
-
-def test_a_step_weighs_the_base_and_not_the_adaptors():
-  adapted = adaptors.floral(problems.tiny_model(), 2, rank=1)
-  generator = np.random.default_rng(0)
-  weights = collections.OrderedDict(
-      adaptors=tf.nest.map_structure(
-          lambda t: tf.constant(generator.normal(size=t.shape)),
-          adapted.initial_adaptors(0),
-      ),
-      base=adapted.base.initial_weights(0),
-  )
-  data = _tensors(problems.tiny_clients()[4])
-  pi = tf.constant([0.3, 0.7], tf.float64)
-  moved, loss = mfl.train(
-      adapted, pi, weights, data, rates=_RATES, seed=_SEED, num_steps=1,
-      precondition=False, shuffle=False,
-  )
-  batch = client_data.Batch(
-      data['examples']['x'], data['examples']['y'], tf.ones([7], tf.bool),
-      _SEED,
-  )
-  losses, g_base = [], []
-  for c in range(2):
-    with tf.GradientTape() as tape:
-      tape.watch(weights)
-      losses.append(adapted.base.batch_loss(
-          adapted.effective(
-              weights['base'], weights['adaptors'],
-              tf.one_hot(c, 2, dtype=tf.float64),
-          ),
-          batch,
-      ))
-    g = tape.gradient(losses[-1], weights)
-    g_base.append(g['base'])
-    for before, after, gradient in zip(*map(
-        tf.nest.flatten, (weights['adaptors'], moved['adaptors'], g['adaptors'])
-    )):
-      np.testing.assert_allclose(
-          after[c], before[c] - 0.2 * gradient[c], rtol=0, atol=1e-12
-      )
-  for before, after, a, b in zip(weights['base'], moved['base'], *g_base):
-    np.testing.assert_allclose(
-        after, before - 0.1 * (0.3 * a + 0.7 * b), rtol=0, atol=1e-12
-    )
-  np.testing.assert_allclose(loss, 0.3 * losses[0] + 0.7 * losses[1])
 
 
 def test_a_step_is_clipped_decays_and_has_momentum():

@@ -26,8 +26,8 @@ _RATES = router_training.Rates(base=0.1, adaptors=0.2, router=0.3)
 _LOGITS = tf.constant([0.3, -0.2, 0.5], tf.float64)
 
 
-def _data(client=4):
-  return tf.nest.map_structure(tf.constant, problems.tiny_clients()[client])
+def _data():
+  return tf.nest.map_structure(tf.constant, problems.tiny_clients()[4])
 
 
 def _weights(adapted=_ADAPTED):
@@ -42,8 +42,8 @@ def _weights(adapted=_ADAPTED):
   )
 
 
-def _batch(data, rows=None):
-  x, y = data['examples']['x'][:rows], data['examples']['y'][:rows]
+def _batch(data):
+  x, y = data['examples'].values()
   return client_data.Batch(x, y, tf.ones_like(y, tf.bool), _SEED)
 
 
@@ -277,34 +277,19 @@ def test_models_decay_and_routers_do_not():
     )
 
 
-def test_without_adaptors_it_is_local_sgd_with_any_step():
-  model, data = problems.tiny_model(), _data()
-  adapted = adaptors.floral(model, 0)
-  weights = collections.OrderedDict(
-      adaptors=adapted.initial_adaptors(0), base=model.initial_weights(0)
-  )
-  options = dict(
-      seed=_SEED, batch_size=3, num_epochs=2,
-      local=local_step.LocalStep(0.9, weight_decay=0.1, clip_norm=0.3),
-  )
-  _, moved, _ = router_training.train(
-      adapted, tf.zeros([0], tf.float64), weights, data, rates=_RATES,
-      mix=_MIX, **options,
-  )
-  plain, _ = local_sgd.train(
-      model, weights['base'], data, learning_rate=0.1, **options
-  )
-  _assert_close(moved['base'], plain)
-
-
-def test_without_adaptors_it_is_local_sgd_bit_for_bit():
+@pytest.mark.parametrize('local', [
+    dict(), dict(local=local_step.LocalStep(
+        0.9, weight_decay=0.1, clip_norm=0.3
+    )),
+])
+def test_without_adaptors_it_is_local_sgd_bit_for_bit(local):
   """FLoRAL check 6, at one client."""
   model, data = problems.tiny_model(), _data()
   adapted = adaptors.floral(model, 0)
   weights = collections.OrderedDict(
       adaptors=adapted.initial_adaptors(0), base=model.initial_weights(0)
   )
-  budget = dict(seed=_SEED, batch_size=3, num_epochs=2)
+  budget = dict(seed=_SEED, batch_size=3, num_epochs=2, **local)
   _, moved, loss = router_training.train(
       adapted, tf.zeros([0], tf.float64), weights, data, rates=_RATES,
       mix=_MIX, **budget,

@@ -1,19 +1,17 @@
 """Metrics of a global model after s local steps."""
 
-import numpy as np
 import pytest
 
 from tests import problems
 from tests.baselines import rounds
 from tff_pers.client_works import local_step
 from tff_pers.composition import finetuning
-from tff_pers.config import methods
 
 
-def _curve(name, steps, learning_rate=0.1, **options):
+def _curve(name, steps, **options):
   process, states, _, _ = rounds.run(name)
   computation = finetuning.build_evaluate_finetuned(
-      process, process.tiers['1'], steps, learning_rate=learning_rate,
+      process, process.tiers['1'], steps, learning_rate=0.1,
       batch_size=2, **options
   )
   clients = problems.tiny_clients()
@@ -46,13 +44,3 @@ def test_after_s_steps_it_is_what_fine_tuned_fedavg_deploys(name):
   assert zero[0] == zero[1]
   four = [one['4']['loss'] for one in found]
   assert abs(four[0] - four[1]) > 1e-3 and abs(four[0] - zero[0]) > 1e-3
-
-
-@pytest.mark.parametrize('name, has_one', [
-    ('fedavg', True), ('fedavg_finetuned', True), ('scaffold', True),
-    ('fedper', False), ('local_only', False), ('apfl', True), ('ditto', True),
-])
-def test_methods_with_a_global_model_have_it_as_a_tier(name, has_one):
-  assert name in methods.names()
-  assert ('1' in rounds.run(name)[0].tiers) == has_one
-  np.testing.assert_equal(len(rounds.run(name)[0].tiers), int(has_one))

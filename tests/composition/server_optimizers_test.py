@@ -56,16 +56,6 @@ def test_nesterov_looks_ahead():
   np.testing.assert_allclose(found, np.cumsum(steps), rtol=1e-12)
 
 
-@pytest.mark.parametrize('build', [
-    lambda: server_optimizers.build_nesterov(0.1, 0.0),
-    lambda: server_optimizers.build_heavy_ball(0.1, 0.0, tf.float64),
-])
-def test_without_momentum_it_is_plain_descent(build):
-  np.testing.assert_allclose(
-      _run(build()), 0.1 * np.cumsum(_UPDATES), rtol=1e-12
-  )
-
-
 def test_adam_of_tff_corrects_the_bias():
   """Why ours is written here."""
   theirs = tff.learning.optimizers.build_adam(0.1, 0.9, 0.99, 1e-3)
@@ -80,15 +70,6 @@ def test_v_starts_where_it_is_told(name):
   np.testing.assert_allclose(first, 0.1 * 0.1 / (root + 1e-3), rtol=1e-12)
   huge = _run(_BUILDERS[name](initial_v=1e6))
   assert np.all(np.abs(huge) < 1e-4)
-
-
-@pytest.mark.parametrize('name', _BUILDERS)
-def test_coordinates_are_on_their_own(name):
-  vectors = [(u, 100 * u, 0.0) for u in _UPDATES]
-  found = _run(_BUILDERS[name](), updates=vectors)
-  for column, scale in enumerate((1, 100, 0)):
-    alone = _run(_BUILDERS[name](), updates=[scale * u for u in _UPDATES])
-    np.testing.assert_array_equal(found[:, column], alone)
 
 
 @pytest.mark.parametrize('name', _BUILDERS)

@@ -4,11 +4,7 @@ import sys
 
 import pytest
 
-import baselines
-from tff_pers import algorithms
-from tff_pers.algorithms.floral import floral
 from tff_pers.config import discovery
-from tff_pers.config import hyperparameters
 from tff_pers.data import tasks
 
 
@@ -75,18 +71,6 @@ def test_raises_on_two_builders_of_one_name(package):
       ValueError, match='`build_it` must be defined once.*first and a_package.se'
   ):
     discovery.builders(_find(package))
-
-
-def test_packages_of_methods_export_their_builders():
-  # pylint: disable=no-member
-  assert baselines.build_fedavg.__module__ == 'baselines.fedavg'
-  assert baselines.build_local_only.__module__ == 'baselines.local_only'
-  assert algorithms.build_floral is floral.build_floral
-  assert algorithms.build_perm.__module__ == 'tff_pers.algorithms.perm.perm'
-  assert algorithms.PermHyperparameters().learning_rate == 0.1
-  assert issubclass(
-      baselines.FedAvgHyperparameters, hyperparameters.Hyperparameters
-  )
 
 
 def test_tasks_are_modules_of_their_package():

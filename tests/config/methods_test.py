@@ -22,23 +22,6 @@ def _traits(groups=True, full_participation=True):
   )
 
 
-def test_registered_method_is_known():
-
-  @methods.register('second', hp.LocalTraining, summary='in one line')
-  def build(task, hyperparameters):
-    return task, hyperparameters
-
-  methods.register('first', hp.LocalTraining)(build)
-  assert methods.names() == ['first', 'second']
-  method = methods.get('second')
-  assert method.build is build
-  assert method.hyperparameters is hp.LocalTraining
-  assert method.summary == 'in one line'
-  assert method.driver == 'rounds'
-  assert method.travels == methods.Travels(down=('weights',), up=('weights',))
-  assert methods.missing_needs(method, _traits(False, False)) == []
-
-
 def test_missing_needs_are_sentences():
   methods.register(
       'picky', hp.LocalTraining, needs=('groups', 'full_participation')

@@ -2,10 +2,7 @@
 
 import pytest
 
-from tff_pers.config import methods
 from tff_pers.config import registry
-from tff_pers.data import partition
-from tff_pers.data import tasks
 
 
 def _registry():
@@ -48,12 +45,3 @@ def test_raises_on_second_registration_and_keeps_the_first():
   with pytest.raises(ValueError, match='`name` must be new, found digits reg'):
     made.register('digits', lambda build: 'another')(max)
   assert made.get('digits') == (len, 'an entry')
-
-
-@pytest.mark.parametrize(
-    'get, word',
-    [(methods.get, 'algo'), (tasks.get, 'task'), (partition.get, 'partition')],
-)
-def test_all_three_speak_of_their_flag(get, word):
-  with pytest.raises(ValueError, match=f'`{word}` must be one of .* found'):
-    get('no such thing')

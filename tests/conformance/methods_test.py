@@ -1,16 +1,11 @@
 """Every registered method of this project, round by round."""
 
 import collections
-import operator
 
-import numpy as np
 import pytest
-import tensorflow as tf
-import tensorflow_federated as tff
 
 from tests.conformance import agree as agree_lib
 from tests.conformance import cases
-from tff_pers import aggregators
 from tff_pers.config import methods
 from tff_pers.testing import tiny
 
@@ -85,53 +80,3 @@ def test_partial_cohorts():
     state = output['state']
   with pytest.raises(ValueError):
     agree(process.next, state, [], [])
-
-
-_VALUE = tff.to_type(collections.OrderedDict(
-    adaptors=tff.TensorType(np.float32, [2, 3]),
-    base=tff.TensorType(np.float64, [4]),
-))
-
-
-def test_router_weighted_means():
-  process = aggregators.RouterWeightedFactory().create(
-      _VALUE, tff.TensorType(np.float32, [3])
-  )
-  rng = np.random.default_rng(0)
-  values = [
-      collections.OrderedDict(
-          adaptors=rng.normal(size=[2, 3]).astype(np.float32),
-          base=rng.normal(size=[4]),
-      )
-      for _ in range(3)
-  ]
-  weights = [
-      aggregators.router_weight(
-          n, tf.constant([p, 1 - p], tf.float64)
-      ).numpy()
-      for n, p in ((2.0, 0.9), (5.0, 0.25), (0.0, 0.5))
-  ]
-  state = agree(process.initialize)
-  agree(process.next, state, values, weights)
-
-
-def test_collected_rows():
-  """The order of rows may differ: they carry their keys."""
-  rows = tff.to_type(collections.OrderedDict(
-      keys=tff.TensorType(np.int32, [None]),
-      models=(tff.TensorType(np.float32, [None, 2]),),
-  ))
-  process = aggregators.RowCollectionFactory(5).create(rows)
-
-  def value(*keys):
-    return collections.OrderedDict(
-        keys=np.array(keys, np.int32),
-        models=(np.array([[k, -k] for k in keys], np.float32).reshape(-1, 2),),
-    )
-
-  values = [value(3), value(), value(0, 7), value(1)]
-  for call in (agree_lib.on_native, agree_lib.on_fused):
-    result = call(process.next, call(process.initialize), values).result
-    order = np.argsort(result['keys'])
-    in_order = tf.nest.map_structure(operator.itemgetter(order), result)
-    agree_lib.assert_equal(in_order, value(0, 1, 3, 7))

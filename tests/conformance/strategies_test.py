@@ -1,6 +1,5 @@
 """All strategies for the clients give the same numbers."""
 
-import asyncio
 import collections
 
 import numpy as np
@@ -10,7 +9,6 @@ import tensorflow_federated as tff
 
 from tests.conformance import agree as agree_lib
 from tff_pers.testing import tiny
-from tff_pers.runtime import fused
 
 STRATEGIES = ('loop', 'vectorized', 'xla', 'auto', 'measured', 'debug')
 
@@ -65,9 +63,7 @@ def test_dense_clients():
     agree_lib.agree(computation, start, cohort, strategies=STRATEGIES)
 
 
-@pytest.mark.parametrize(
-    'name', [pytest.param('fedavg', marks=pytest.mark.slow), 'apfl']
-)
+@pytest.mark.parametrize('name', ['fedavg', 'apfl'])
 def test_methods(name):
   """Dense clients of different sizes, stateless and stateful."""
   task = tiny.task()
@@ -131,29 +127,3 @@ def test_data_sets_and_what_grows():
   agree_lib.agree(
       computation, [[1, 2, 3], [4], []], [5, 6], strategies=('loop', 'debug')
   )
-
-
-def test_asynchronous_calls():
-  """`tff.program` awaits results, and may hand over coroutines."""
-  computation, start, values = _averaging()
-  expected = agree_lib.on_native(computation, start, values)
-
-  async def call():
-    first, second = await asyncio.gather(
-        computation(start, values), computation(start, values[:1])
-    )
-    return first, second
-
-  with fused.use(asynchronous=True):
-    found, other = asyncio.run(call())
-  agree_lib.assert_equal(found, expected)
-  assert len(other[2]) == 1
-
-
-def test_recorded_choices_repeat_every_bit(tmp_path):
-  computation, start, values = _averaging()
-  results = []
-  for _ in range(2):
-    with fused.use(choices=tmp_path / 'choices.json'):
-      results.append(computation(start, values))
-  agree_lib.assert_equal(*results, rtol=0, atol=0)

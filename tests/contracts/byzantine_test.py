@@ -5,18 +5,11 @@ import pytest
 
 from tff_pers.config import methods
 from tff_pers.core import left_out
-from tff_pers.runtime import native
 from tff_pers.testing import registry_contract
 from tff_pers.testing import tiny
 
+pytestmark = pytest.mark.usefixtures('native_runtime')
 BYZANTINE = np.array([False, True, False, False])
-
-
-@pytest.fixture(autouse=True)
-def _native_runtime():
-  """Processes run one round, which does not pay for fusing them."""
-  with native.use():
-    yield
 
 
 # What leaves them out is in the parts that all other methods are made of.

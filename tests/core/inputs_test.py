@@ -20,9 +20,9 @@ TYPE = client_data.client_data_type(
 ROWS = [[1.0, 2.0], [3.0, 4.0]]
 
 
-def _client(x, y, index=3):
+def _client(x, y):
   return collections.OrderedDict(
-      index=index, num_examples=2,
+      index=3, num_examples=2,
       examples=collections.OrderedDict(x=x, y=y),
   )
 

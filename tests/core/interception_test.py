@@ -25,14 +25,3 @@ def test_inner_changes_come_first_and_end_with_their_scope():
         raise KeyError
     assert found() == 'xa!'
   assert found() == 'x'
-
-
-@pytest.mark.parametrize('part, known', [
-    ('data', ()), ('update', (1,)), ('aggregator', ()),
-    ('local_sgd', (1, 2, 3)), ('sgd_work', (1,)), ('is_reported', (1,)),
-    ('prediction', (1,)),
-])
-def test_what_is_not_overridden_stays_what_it_is(part, known):
-  value = object()
-  with interception.changing(interception.Change()):
-    assert interception.changed(part, value, *known) is value

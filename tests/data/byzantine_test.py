@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from tests import built
 from tff_pers.testing import tiny
 from tff_pers.data import byzantine
 from tff_pers.data import least_squares
 from tff_pers.data import tasks
-from tff_pers.data.tasks import overpersonalized
 
 
 def test_so_many_are_drawn_by_the_seed():
@@ -44,11 +44,7 @@ def test_half_of_the_clients_or_more_are_refused(number, num_clients):
 @pytest.mark.parametrize('name', ['overpersonalized', 'overpersonalized_control'])
 def test_byzantine_clients_join_those_of_a_formula(name):
   """The honest ones are those of the task without them, to the last bit."""
-  family = tasks.get(name)
-  build = lambda number: family.build(
-      tasks.TaskRequest(num_byzantine=number, seed=3),
-      overpersonalized.OverpersonalizedOptions(),
-  )
+  build = lambda number: built.task(name, num_byzantine=number, seed=3)
   alone, joined = build(0), build(5)
   assert alone.byzantine is None and alone.num_clients == 20
   assert joined.num_clients == 25
@@ -71,11 +67,9 @@ def test_byzantine_clients_join_those_of_a_formula(name):
 
 
 def test_other_tasks_draw_them():
-  family = tasks.get('digits')
-  request = tasks.TaskRequest(
-      num_clients=7, num_byzantine=3, seed=1, partition='iid'
+  task = built.task(
+      'digits', num_clients=7, num_byzantine=3, seed=1, partition='iid'
   )
-  task = family.build(request, family.options())
   np.testing.assert_array_equal(task.byzantine, byzantine.drawn(7, 3, 1))
   with pytest.raises(ValueError, match='`num_byzantine` must be >= 0'):
     tasks.TaskRequest(num_byzantine=-1)

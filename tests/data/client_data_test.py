@@ -29,8 +29,8 @@ def _rows(num_examples, capacity, seed=0, **budget):
   ]
 
 
-def _data(num_examples, width=2, index=0):
-  x = np.arange(num_examples * width, dtype=np.float64).reshape(-1, width)
+def _data(num_examples, index=0):
+  x = np.arange(num_examples * 2, dtype=np.float64).reshape(-1, 2)
   return client_data.dense(index, x, np.arange(num_examples, dtype=np.int32))
 
 

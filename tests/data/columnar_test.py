@@ -10,12 +10,12 @@ import pyarrow as pa
 from pyarrow import parquet
 import pytest
 
+from tests import built
 from tff_pers.data import arrow_files
 from tff_pers.data import cells
 from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import readings
-from tff_pers.data import tasks
 
 _ALL = readings.Reading('csv', missing=True, texts=True)
 
@@ -300,9 +300,8 @@ def test_raises_on_bad_csv_and_names_file_and_line(tmp_path, text, message):
 ])
 def test_raises_on_bad_examples_and_names_the_line(tmp_path, text, message):
   path = _csv(tmp_path, 'client,y,a\n' + text)
-  family = tasks.get('csv')
   with pytest.raises(errors.DataError, match=message):
-    family.build(tasks.TaskRequest(data_dir=path), family.options())
+    built.task('csv', path)
 
 
 def test_what_needs_another_flag_is_said_at_once(tmp_path):

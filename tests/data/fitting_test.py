@@ -8,9 +8,9 @@ change its part, too.
 import numpy as np
 import pytest
 
+from tests import built
 from tff_pers.data import client_data
 from tff_pers.data import holdout
-from tff_pers.data import tasks
 
 _REQUEST = dict(validation_fraction=0.33, holdout_clients=2, seed=3)
 _HELD_OUT = holdout.choose(12, 2, 3)
@@ -32,11 +32,8 @@ def _build(path, rows, **request):
       'client,y,a,b,color,split\n' + ''.join(','.join(row) + '\n' for row in rows),
       encoding='utf-8',
   )
-  family = tasks.get('csv')
-  options = family.options(missing='mean', categories='one_hot')
-  return family.build(
-      tasks.TaskRequest(data_dir=str(path), **{**_REQUEST, **request}), options
-  )
+  options = dict(missing='mean', categories='one_hot')
+  return built.task('csv', path, options, **{**_REQUEST, **request})
 
 
 def _part(data):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import built
 from tff_pers.data import errors
 from tff_pers.data import image_folders
 from tff_pers.data import new_data
-from tff_pers.data import tasks
 
 
 def _write(folder, path, value=0, shape=(2, 3, 1)):
@@ -37,11 +37,7 @@ def test_images_have_clients_and_classes_of_their_folders(tmp_path):
 
 
 def test_a_task_and_later_images(tmp_path):
-  family = tasks.get('images')
-  task = family.build(
-      tasks.TaskRequest(data_dir=str(_folder(tmp_path))),
-      family.options(),
-  )
+  task = built.task('images', _folder(tmp_path))
   assert task.num_classes == 2 and task.class_names == ['cat', 'dog']
   assert task.model.x_spec.shape.as_list() == [None, 2, 3, 1]
   assert 'Classification: 2 classes (cat: 2, dog: 4 rows). 2 clients' in (

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import built
 from tff_pers.data import errors
 from tff_pers.data import leaf_tables
-from tff_pers.data import tasks
 
 
 def _write(folder, users, name='all.json'):
@@ -41,10 +41,7 @@ def test_folders_of_a_split_are_read(tmp_path, inner):
 def test_a_folder_of_files_is_a_task_with_classes_by_name(tmp_path):
   _write(tmp_path, {'ann': ([[1], [2]], ['no', 'yes'])}, 'a.json')
   _write(tmp_path, {'bob': ([[3], [4]], ['yes', 'no'])}, 'b.json')
-  family = tasks.get('leaf')
-  task = family.build(
-      tasks.TaskRequest(data_dir=str(tmp_path)), family.options()
-  )
+  task = built.task('leaf', tmp_path)
   assert task.class_names == ['no', 'yes']
   assert list(task.client_names) == ['ann', 'bob']
 
@@ -100,11 +97,8 @@ def test_raises_without_files(tmp_path):
 
 
 def test_numbers_are_scaled_where_that_is_asked_for(tmp_path):
-  family = tasks.get('leaf')
-  task = family.build(
-      tasks.TaskRequest(data_dir=_two(tmp_path), standardize=True),
-      family.options(min_examples=2),
-  )
+  options = dict(min_examples=2)
+  task = built.task('leaf', _two(tmp_path), options, standardize=True)
   x = np.concatenate([data['examples']['x'] for data in task.train])
   np.testing.assert_allclose(x.mean(axis=0), 0, atol=1e-6)
   assert task.features.standardize

@@ -307,9 +307,9 @@ def test_table_of_many_clients_is_short():
   assert 'group' not in text
 
 
-def _hierarchical(seed=0, num_examples=3000, num_clients=30, text='pachinko'):
+def _hierarchical(num_examples=3000, num_clients=30, text='pachinko'):
   labels = np.random.default_rng(1).permutation(np.arange(num_examples) % 100)
-  made = partition.build(text, labels, num_clients, seed)
+  made = partition.build(text, labels, num_clients, 0)
   return labels, made
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import built
 from tff_pers.data import arrow_files
 from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import readings
-from tff_pers.data import tasks
 
 
 def _example(**features):
@@ -66,10 +66,7 @@ def test_a_folder_has_a_file_for_each_client(tmp_path):
     _write(tmp_path / f'{name}.tfrecord', *(
         _example(y=[place % 2], a=[1.0 * place]) for place in range(4)
     ))
-  family = tasks.get('tfrecord')
-  task = family.build(
-      tasks.TaskRequest(data_dir=str(tmp_path)), family.options()
-  )
+  task = built.task('tfrecord', tmp_path)
   assert list(task.client_names) == ['ann', 'bob'] and task.num_classes == 2
 
 

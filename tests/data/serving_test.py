@@ -1,11 +1,11 @@
 """Exported models make of a file's cells what reading and fitting make."""
 
-import csv
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import csv_rows
 from tff_pers.data import arrow_files
 from tff_pers.data import columnar
 from tff_pers.data import features
@@ -53,8 +53,7 @@ def test_cells_become_what_the_model_takes(standardize, tmp_path):
       'csv', model, [], [], num_classes=2, features=fitted
   ), model)
   for each in (path, later):
-    with open(each, encoding='utf-8') as file:
-      rows = list(csv.DictReader(file))
+    rows = csv_rows.read(each)
     raw = {}
     for name, spec in served.inputs.items():
       cells = [row[name] for row in rows]

@@ -14,11 +14,11 @@ import pyarrow as pa
 from pyarrow import parquet
 import pytest
 
+from tests import built
 from tff_pers.data import arrow_files
 from tff_pers.data import columnar
 from tff_pers.data import errors
 from tff_pers.data import readings
-from tff_pers.data import tasks
 
 _ROWS = [
     ('ann', 'no', '1.5', '3'), ('ann', 'yes', '2.5', '4'),
@@ -37,8 +37,8 @@ def _plain(**changes):
   return _text(**changes).encode()
 
 
-def _named(ann='ann', bob='bob', encoding='utf-8'):
-  return _text().replace('ann', ann).replace('bob', bob).encode(encoding)
+def _named(ann='ann', encoding='utf-8'):
+  return _text().replace('ann', ann).encode(encoding)
 
 
 def _with(name, *values):
@@ -47,11 +47,10 @@ def _with(name, *values):
   return _plain(header=f'client,y,a,b,{name}', rows=rows)
 
 
-def _many(name, values, y='no,yes'):
+def _many(name, values):
   """Returns a longer table, of a client, with a column of features."""
-  classes = y.split(',')
   return ''.join([f'client,y,{name}\n', *(
-      f'ann,{classes[row % len(classes)]},{value}\n'
+      f'ann,{("no", "yes")[row % 2]},{value}\n'
       for row, value in enumerate(values)
   )]).encode()
 
@@ -78,8 +77,8 @@ def _csv(content, gives=_A, clients=('ann', 'bob'), **options):
   return Form({'my.csv': content}, gives, clients, options)
 
 
-def _refused(content, gives, name='my.csv', **options):
-  return Form({name: content}, gives, None, options, True)
+def _refused(content, gives, **options):
+  return Form({'my.csv': content}, gives, None, options, True)
 
 
 _DAYS = ['2024-01-31', '2024-02-29', '2023-12-31', '2024-02-29']
@@ -320,23 +319,16 @@ def _write(folder, form):
   return kind, str(folder / name if len(form.files) == 1 else folder)
 
 
-def _build(kind, path, options):
-  family = tasks.get(kind)
-  return family.build(
-      tasks.TaskRequest(data_dir=path), family.options(**options)
-  )
-
-
 @pytest.mark.parametrize('name', FORMS)
 def test_a_form_gives(name, tmp_path):
   form = FORMS[name]
   kind, path = _write(tmp_path, form)
   if form.error:
     with pytest.raises(errors.DataError) as info:
-      _build(kind, path, form.options)
+      built.task(kind, path, form.options)
     assert form.gives in str(info.value) and '\n' not in str(info.value)
     return
-  task = _build(kind, path, form.options)
+  task = built.task(kind, path, form.options)
   assert tuple(task.client_names) == form.clients
   if isinstance(form.gives, str):
     assert form.gives in task.about
@@ -352,10 +344,7 @@ def test_a_form_gives(name, tmp_path):
 def test_scaled_seconds_keep_their_differences(tmp_path):
   """Float32 has 128 seconds between two numbers of this size."""
   kind, path = _write(tmp_path, FORMS['seconds since 1970'])
-  task = tasks.get(kind).build(
-      tasks.TaskRequest(data_dir=path, train_fraction=0.5),
-      tasks.get(kind).options(),
-  )
+  task = built.task(kind, path, train_fraction=0.5)
   [first, second] = [
       np.sort(np.concatenate([
           part[client]['examples']['x'][:, 0] for part in (task.train, task.test)

@@ -14,19 +14,19 @@ def write(folder, name: str, content) -> str:
   return str(folder)
 
 
-def roles(folder, num_roles: int = 4, num_speeches: int = 6) -> str:
+def roles(folder, num_roles: int = 4) -> str:
   """Writes `roles.json.gz`; role r has num_speeches + r speeches."""
   return write(folder, 'roles.json.gz', {
       f'play:R{r}': dict(speeches=[
           f'Speech {s} of role {r}: ay, ' + 'O! ' * (5 * s)
-          for s in range(num_speeches + r)
+          for s in range(6 + r)
       ]) for r in range(num_roles)
   })
 
 
-def questions(folder, num_users: int = 4, num_posts: int = 12) -> str:
+def questions(folder, num_users: int = 4) -> str:
   """Writes `questions.json.gz`; user u has num_posts + u questions."""
-  rows = [(u, p) for u in range(num_users) for p in range(num_posts + u)]
+  rows = [(u, p) for u in range(num_users) for p in range(12 + u)]
   return write(folder, 'questions.json.gz', dict(
       user_id=[u for u, _ in rows],
       title=[' '.join(WORDS[(u + p + k) % 8] for k in range(2 + p % 5))

@@ -9,6 +9,7 @@ from tff_pers.data import errors
 from tff_pers.data import on_demand
 from tff_pers.data import tasks
 from tff_pers.data import validation
+from tests import built
 from tests import lazy_tasks
 
 # A request that gives every family of tasks that needs no files.
@@ -22,11 +23,7 @@ FAMILIES = {
 
 
 def _build(name, fraction, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(seed=3, validation_fraction=fraction, **request),
-      family.options(),
-  )
+  return built.task(name, seed=3, validation_fraction=fraction, **request)
 
 
 def _bytes(data):

@@ -4,7 +4,6 @@ The kernel refuses to let any file grow beyond a limit, as a full disk would.
 """
 
 import contextlib
-import csv
 import resource
 import shutil
 
@@ -13,6 +12,7 @@ import pytest
 from binaries import evaluate
 from binaries import predict
 from binaries import train
+from tests import csv_rows
 from tff_pers.evaluation import results
 
 _SENTENCES = (
@@ -53,8 +53,7 @@ def _whole(tmp_path_factory):
 
 
 def _results(folder):
-  with open(folder / 'metrics.csv', newline='', encoding='utf-8') as file:
-    rows = list(csv.DictReader(file))
+  rows = csv_rows.read(folder / 'metrics.csv')
   for row in rows:
     del row['seconds']
   return rows, (folder / 'clients.csv').read_text()
@@ -69,10 +68,7 @@ def _check(error, folder):
     assert (folder / 'checkpoint.sqlite').exists()
 
 
-@pytest.mark.parametrize('size', [
-    size if size == 50_000 else pytest.param(size, marks=pytest.mark.slow)
-    for size in _SIZES
-])
+@pytest.mark.parametrize('size', _SIZES)
 def test_training_goes_on_when_there_is_room(size, whole, tmp_path, capsys):
   shutil.copy(whole.parent / 'mine.csv', tmp_path)
   capsys.readouterr()

@@ -5,7 +5,6 @@ those of a command that nobody disturbed, and the second of two processes must
 either wait for the first, or end with one sentence. All are marked slow.
 """
 
-import csv
 import os
 import pathlib
 import random
@@ -15,6 +14,8 @@ import sys
 import time
 
 import pytest
+
+from tests import csv_rows
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _SECONDS = 900
@@ -79,11 +80,10 @@ def _tables(folder):
   """Returns the rows of all tables by path, without times."""
   found = {}
   for path in sorted(folder.rglob('*.csv')):
-    with open(path, newline='', encoding='utf-8') as file:
-      found[str(path.relative_to(folder))] = [
-          {k: v for k, v in row.items() if k not in _TIMES}
-          for row in csv.DictReader(file)
-      ]
+    found[str(path.relative_to(folder))] = [
+        {k: v for k, v in row.items() if k not in _TIMES}
+        for row in csv_rows.read(path)
+    ]
   return found
 
 

@@ -6,7 +6,6 @@ evaluated round. All are marked slow.
 """
 
 import collections
-import csv
 import json
 import os
 import pathlib
@@ -18,7 +17,10 @@ import time
 
 import pytest
 
+from tests import csv_rows
 from tests.end_to_end import killed_search
+
+_rows = csv_rows.read
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _TINY = [
@@ -52,11 +54,6 @@ def _finish(log, name, flags, folder):
   child = _start('never', 0, log, name, flags, folder)
   errors = _wait(child)
   assert child.returncode == 0, errors
-
-
-def _rows(path):
-  with open(path, newline='', encoding='utf-8') as file:
-    return list(csv.DictReader(file))
 
 
 def _without(rows, *names):

@@ -5,7 +5,6 @@ partial, so that states are made, changed and left alone. A kill in the middle
 of a checkpoint is for every day, the other moments are marked slow.
 """
 
-import csv
 import os
 import pathlib
 import random
@@ -18,6 +17,8 @@ import time
 import pytest
 
 from binaries import train
+from tests import csv_rows
+from tests import slow
 from tests.end_to_end import killed_train
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -44,8 +45,7 @@ def _start(module, *argv):
 
 def _final(folder):
   """Returns all that must not depend on kills."""
-  with open(folder / 'metrics.csv', newline='', encoding='utf-8') as file:
-    rows = list(csv.DictReader(file))
+  rows = csv_rows.read(folder / 'metrics.csv')
   for row in rows:
     del row['seconds']
   database = sqlite3.connect(folder / 'checkpoint.sqlite')
@@ -68,27 +68,14 @@ def _expected(tmp_path_factory):
   return rows, clients, states, working
 
 
-@pytest.mark.parametrize(
-    'moment, count',
-    [
-        ('server state in the transaction', 2),
-        pytest.param('config written', 1, marks=pytest.mark.slow),
-        pytest.param('round trained', 1, marks=pytest.mark.slow),
-        pytest.param('round trained', 3, marks=pytest.mark.slow),
-        pytest.param('evaluation begun', 2, marks=pytest.mark.slow),
-        pytest.param('row released', 1, marks=pytest.mark.slow),
-        pytest.param('row released', 3, marks=pytest.mark.slow),
-        pytest.param(
-            'server state in the transaction', 1, marks=pytest.mark.slow
-        ),
-        pytest.param(
-            'server state in the transaction', 3, marks=pytest.mark.slow
-        ),
-        pytest.param('checkpoint committed', 1, marks=pytest.mark.slow),
-        pytest.param('clients written', 1, marks=pytest.mark.slow),
-        pytest.param('all but finished', 1, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize('moment, count', slow.beyond(1, [
+    ('server state in the transaction', 2), ('config written', 1),
+    ('round trained', 1), ('round trained', 3), ('evaluation begun', 2),
+    ('row released', 1), ('row released', 3),
+    ('server state in the transaction', 1),
+    ('server state in the transaction', 3), ('checkpoint committed', 1),
+    ('clients written', 1), ('all but finished', 1),
+]))
 def test_kill_at_a_chosen_moment(moment, count, expected, tmp_path):
   folder = tmp_path / 'run'
   argv = [*_FLAGS, f'--output_dir={folder}']

@@ -1,7 +1,6 @@
 """Errors are drawn on a logarithmic axis, with a band over seeds."""
 
 import numpy as np
-import pytest
 
 from tff_pers.evaluation import error_plots
 from tff_pers.evaluation import figures
@@ -11,29 +10,16 @@ from tff_pers.evaluation import results
 _NAN = np.nan
 
 
-def _run(variant, distance, rounds=None):
+def _run(variant, distance):
   values = np.asarray(distance, np.float64)
   metrics = dict(
-      round=np.arange(len(values)) if rounds is None else np.array(rounds),
-      loss_mean=np.ones(len(values)), distance=values,
+      round=np.arange(len(values)), loss_mean=np.ones(len(values)),
+      distance=values,
   )
   return results.Run(
       folder='', config=dict(variant=variant), metrics=metrics, clients=None,
       class_counts=None, groups=None, mixing=None,
   )
-
-
-@pytest.fixture(name='axes')
-def _axes(monkeypatch):
-  """The axes of the figures that are made."""
-  made = []
-  new_figure = figures.new_figure
-  def keep(*args):
-    picture, axes = new_figure(*args)
-    made.append(axes)
-    return picture, axes
-  monkeypatch.setattr(figures, 'new_figure', keep)
-  return made
 
 
 def _lines(axis):

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from tff_pers.evaluation import figures
 from tff_pers.evaluation import finetuning
 from tff_pers.evaluation import results
 
@@ -64,22 +63,14 @@ def _run(variant, accuracy):
   )
 
 
-def test_the_plot_shows_means_over_seeds_at_both_kinds_of_clients(
-    monkeypatch, tmp_path
-):
-  made = []
-  new_figure = figures.new_figure
-  def keep(*args):
-    made.append(new_figure(*args))
-    return made[-1]
-  monkeypatch.setattr(figures, 'new_figure', keep)
+def test_the_plot_shows_means_over_seeds_at_both_kinds_of_clients(axes, tmp_path):
   runs = [
       _run('a', [0.1, 0.2, 0.3, 0.4]), _run('a', [0.3, 0.4, 0.5, 0.6]),
       _run('b', [0.7, 0.8, 0.9, 1.0]), _run('c', [])._replace(finetuning=None),
   ]
   path = finetuning.plot(runs, str(tmp_path))
   assert path.endswith('finetuning') and (tmp_path / 'finetuning.png').exists()
-  seen, unseen = made[0][1]
+  seen, unseen = axes[0]
   lines = {line.get_label(): line for line in seen.get_lines()}
   assert set(lines) == {'a', 'b'}
   np.testing.assert_array_equal(lines['a'].get_xdata(), [0, 10])

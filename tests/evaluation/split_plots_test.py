@@ -3,16 +3,15 @@
 import numpy as np
 import pytest
 
-from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 from tff_pers.evaluation import split_plots
 
 
-def _run(variant, share, accuracy, loss=1.0):
+def _run(variant, share, accuracy):
   one = np.array([1.0])
   metrics = dict(
       round=one, seconds=one, bytes_down=one, bytes_up=one,
-      loss_mean=loss * one, accuracy_mean=accuracy * one,
+      loss_mean=one, accuracy_mean=accuracy * one,
       accuracy_worst_decile=accuracy * one,
   )
   return results.Run(
@@ -44,13 +43,7 @@ def test_rows_are_means_over_seeds_by_rising_share():
 
 
 @pytest.mark.parametrize('metric', ['accuracy', 'loss'])
-def test_points_are_shares_and_accuracies(metric, monkeypatch, tmp_path):
-  made = []
-  new_figure = figures.new_figure
-  def keep(*args):
-    made.append(new_figure(*args))
-    return made[-1]
-  monkeypatch.setattr(figures, 'new_figure', keep)
+def test_points_are_shares_and_accuracies(metric, axes, tmp_path):
   runs = _RUNS
   if metric == 'loss':  # Regression.
     runs = {
@@ -62,7 +55,7 @@ def test_points_are_shares_and_accuracies(metric, monkeypatch, tmp_path):
   split_plots.plot(
       split_plots.rows(runs, _SPLITS, {'whole': 1.0}), str(tmp_path)
   )
-  (axis,) = made[0][1]
+  ((axis,),) = axes
   points = {
       bar.get_label(): tuple(bar.lines[0].get_xydata()[0])
       for bar in axis.containers

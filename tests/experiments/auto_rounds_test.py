@@ -1,12 +1,12 @@
 """`--rounds=auto` and default rounds of users' data, by the programs."""
 
-import csv
 import math
 
 import numpy as np
 import pytest
 
 from binaries import train
+from tests import csv_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import stopping
@@ -55,11 +55,10 @@ def _train(data, folder, *argv):
 
 def _rows(folder):
   """Returns the rows of metrics without the seconds."""
-  with open(folder / 'metrics.csv', newline='', encoding='utf-8') as file:
-    return [
-        {k: v for k, v in row.items() if k != 'seconds'}
-        for row in csv.DictReader(file)
-    ]
+  return [
+      {k: v for k, v in row.items() if k != 'seconds'}
+      for row in csv_rows.read(folder / 'metrics.csv')
+  ]
 
 
 def test_choices_have_validation_data():

@@ -1,11 +1,11 @@
 """Programs of events: one clock for all, one small comparison."""
 
-import csv
 
 import numpy as np
 import pytest
 
 from binaries import compare
+from tests import csv_rows
 from tff_pers.experiments import events
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
@@ -110,15 +110,13 @@ def test_a_comparison_has_one_table_of_times(tmp_path, capsys):
       '--partition=iid', '--targets=0.01,2', f'--output_dir={tmp_path}',
   ]) == 0
   assert 'Virtual time:' in capsys.readouterr().out
-  with open(tmp_path / timing.CSV, newline='', encoding='utf-8') as file:
-    rows = list(csv.DictReader(file))
+  rows = csv_rows.read(tmp_path / timing.CSV)
   assert [(row['algo'], row['target'], row['reached']) for row in rows] == [
       ('fedavg', '0.01', '1'), ('fedasync[rounds=8]', '0.01', '1'),
       ('fedavg', '2.0', '0'), ('fedasync[rounds=8]', '2.0', '0'),
   ]
   assert (tmp_path / 'virtual_time.png').exists()
   path = tmp_path / 'fedasync-rounds=8' / 'seed0' / 'metrics.csv'
-  with open(path, newline='', encoding='utf-8') as file:
-    last = list(csv.DictReader(file))[-1]
+  last = csv_rows.read(path)[-1]
   assert (last['round'], last['version'], last['in_flight']) == ('8', '8', '1')
   assert float(rows[1]['virtual_time']) > 0

@@ -6,7 +6,6 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_federated as tff
 
 from tff_pers.core import random
 from tff_pers.data import client_data
@@ -93,8 +92,8 @@ def _allclose(one, two, **tolerance):
     np.testing.assert_allclose(x, y, **tolerance)
 
 
-def _dense(units=4, dtype=tf.float64):
-  spec = tf.TensorSpec([None, units], dtype)
+def _dense(dtype=tf.float64):
+  spec = tf.TensorSpec([None, 4], dtype)
   return zoo.build('mlp_20', spec, 2, dtype=dtype)
 
 
@@ -383,32 +382,6 @@ def test_centering_keeps_the_function_where_nothing_is_truncated():
   for leaf, is_exact in enumerate([0, 0, 1, 1, 1, 0, 1, 1]):
     difference = np.abs(before[leaf] - changed[leaf]).max()
     assert difference < 1e-12 if is_exact else difference > 1e-3
-
-
-def test_steps_run_in_tff():
-  """One step and a centering in TFF's graphs."""
-  adapted = _adapted()
-  model = adapted.as_model()
-  batch = _batch(adapted.base)
-
-  def step(weights):
-    _, gradient = model.loss_and_gradient(weights, batch._replace(
-        **{k: tf.constant(v.numpy()) for k, v in batch._asdict().items()}
-    ))
-    gradient['adaptors'] = adapted.precondition(
-        weights['adaptors'], gradient['adaptors']
-    )
-    moved = tf.nest.map_structure(lambda w, g: w - 0.1 * g, weights, gradient)
-    return adapted.center(moved, tf.nn.softmax(moved['router']))
-
-  weights = _trained(adapted)
-  result = tff.tensorflow.computation(step, model.weights_type)(weights)
-  expected = step(weights)
-  # Factors are unique up to signs; merged weights are unique.
-  _allclose(
-      adapted.merge(result, weights['router']),
-      adapted.merge(expected, weights['router']), rtol=1e-9, atol=1e-12,
-  )
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import tensorflow_federated as tff
 from baselines import ensemble
 from baselines import fedavg
 from baselines import fedem
+from tests import slow
 from tests.conformance import agree
 from tff_pers.data import client_data
 from tff_pers.models import export
@@ -29,6 +30,9 @@ _TARGETS = tf.TensorSpec([None], tf.float32)
 _SPECS = dict(kind=_LABELS, price=_TARGETS)
 _LOSS = dict(kind=_SPARSE, price='mse')
 _WEIGHTS = dict(kind=1.0, price=0.3)
+CALLS = pytest.mark.parametrize('call', slow.beyond(
+    1, [agree.on_fused, agree.on_native]
+))
 
 
 def _network(form=dict):
@@ -106,9 +110,7 @@ def _check_as_keras(network, model, x, y, compiled, call=agree.on_fused):
   return expected
 
 
-@pytest.mark.parametrize('call', [
-    agree.on_fused, pytest.param(agree.on_native, marks=pytest.mark.slow),
-])
+@CALLS
 @pytest.mark.parametrize('form', [dict, list])
 def test_several_outputs_are_those_of_keras(form, call):
   network = _network(form)
@@ -249,9 +251,7 @@ def _padded():
   return x, rng.integers(3, size=[_ROWS, 6]).astype(np.int32)
 
 
-@pytest.mark.parametrize('call', [
-    agree.on_fused, pytest.param(agree.on_native, marks=pytest.mark.slow),
-])
+@CALLS
 def test_masked_steps_are_left_out_as_in_keras(call):
   """Texts differ in length: the mean is over the steps of all."""
   tf.keras.utils.set_random_seed(0)
@@ -315,9 +315,7 @@ def _classifier(units, activation=None):
   return tf.keras.Sequential([L.InputLayer([4]), L.Dense(units, activation)])
 
 
-@pytest.mark.parametrize('call', [
-    agree.on_fused, pytest.param(agree.on_native, marks=pytest.mark.slow),
-])
+@CALLS
 @pytest.mark.parametrize('units, activation, loss, y, metrics', [
     (1, 'sigmoid', 'binary_crossentropy', [0, 1, 1, 0, 1],
      lambda: [M.AUC(name='auc'), M.Precision(name='precision'),
@@ -435,9 +433,7 @@ def test_names_of_programs_give_their_numbers():
   )
 
 
-@pytest.mark.parametrize('call', [
-    agree.on_fused, pytest.param(agree.on_native, marks=pytest.mark.slow),
-])
+@CALLS
 def test_tensors_are_compared_in_any_graph(call):
   """By `==` and `!=` of layers, losses and metrics; TFF's are legacy graphs."""
   tf.keras.utils.set_random_seed(0)

@@ -25,19 +25,15 @@ def _share(counts, *stages):
         ('resnet18', 10, 32, 1.0, 555.42),
         ('resnet34', 100, 32, 1.0, 1159.45),
         ('resnet18', 10, 32, 0.35, 67.99),
-        *[
-            pytest.param(*row, marks=pytest.mark.slow) for row in (
-                ('resnet34', 200, 64, 1.0, 4637.69),
-                ('resnet18', 10, 32, 0.62, 214.52),
-                ('resnet18', 10, 32, 0.5, 139.30),
-                ('resnet34', 100, 32, 0.64, 476.26),
-                ('resnet34', 100, 32, 0.5, 290.32),
-                ('resnet34', 100, 32, 0.4, 186.32),
-                ('resnet34', 200, 64, 0.64, 1904.96),
-                ('resnet34', 200, 64, 0.5, 1161.22),
-                ('resnet34', 200, 64, 0.4, 745.22),
-            )
-        ],
+        ('resnet34', 200, 64, 1.0, 4637.69),
+        ('resnet18', 10, 32, 0.62, 214.52),
+        ('resnet18', 10, 32, 0.5, 139.30),
+        ('resnet34', 100, 32, 0.64, 476.26),
+        ('resnet34', 100, 32, 0.5, 290.32),
+        ('resnet34', 100, 32, 0.4, 186.32),
+        ('resnet34', 200, 64, 0.64, 1904.96),
+        ('resnet34', 200, 64, 0.5, 1161.22),
+        ('resnet34', 200, 64, 0.4, 745.22),
     ],
 )
 def test_published_macs(name, num_classes, side, width, millions):
@@ -55,20 +51,16 @@ def test_published_macs(name, num_classes, side, width, millions):
     'name, num_classes, side, ratio, millions',
     [
         ('resnet18', 10, 32, 1 / 2, 259.72),
-        *[
-            pytest.param(*row, marks=pytest.mark.slow) for row in (
-                ('resnet18', 10, 32, 1 / 4, 171.64),
-                ('resnet18', 10, 32, 1 / 8, 127.60),
-                ('resnet34', 100, 32, 1 / 2, 744.21),
-                ('resnet34', 100, 32, 1 / 4, 630.97),
-                ('resnet34', 100, 32, 1 / 8, 574.34),
-                ('resnet34', 100, 32, 1 / 12, 555.17),
-                ('resnet34', 100, 32, 1 / 64, 524.80),
-                ('resnet34', 200, 64, 1 / 2, 2976.75),
-                ('resnet34', 200, 64, 1 / 4, 2523.76),
-                ('resnet34', 200, 64, 1 / 8, 2297.27),
-            )
-        ],
+        ('resnet18', 10, 32, 1 / 4, 171.64),
+        ('resnet18', 10, 32, 1 / 8, 127.60),
+        ('resnet34', 100, 32, 1 / 2, 744.21),
+        ('resnet34', 100, 32, 1 / 4, 630.97),
+        ('resnet34', 100, 32, 1 / 8, 574.34),
+        ('resnet34', 100, 32, 1 / 12, 555.17),
+        ('resnet34', 100, 32, 1 / 64, 524.80),
+        ('resnet34', 200, 64, 1 / 2, 2976.75),
+        ('resnet34', 200, 64, 1 / 4, 2523.76),
+        ('resnet34', 200, 64, 1 / 8, 2297.27),
     ],
 )
 def test_published_macs_of_tiers(name, num_classes, side, ratio, millions):

@@ -39,10 +39,10 @@ def _softmax_regression(input_spec=(VECTOR, LABELS), trainable=(KERNEL,)):
   )
 
 
-def _rows(num_rows=4):
+def _rows():
   rng = np.random.default_rng(0)
-  x = rng.normal(size=[num_rows, 3]).astype(np.float32)
-  return x, rng.integers(2, size=num_rows).astype(np.int32)
+  x = rng.normal(size=[4, 3]).astype(np.float32)
+  return x, rng.integers(2, size=4).astype(np.int32)
 
 
 def test_from_tff_computes_the_same():

@@ -63,11 +63,7 @@ def easy(messages):
   ])
 
 
-@pytest.mark.parametrize('name', [
-    pytest.param(name, marks=pytest.mark.slow)
-    if name in ('geometric_median', 'centered_clipping') else name
-    for name in sorted(RULES)
-])
+@pytest.mark.parametrize('name', sorted(RULES))
 def test_damage_is_that_of_the_table(name):
   rule = RULES[name]
   search = searcher(rule)

@@ -24,11 +24,12 @@ def _top(base):
   return np.linalg.eigh(centered.T @ centered)[1][:, -1]
 
 
-def _learn(rounds, warmup, indices=None, known=None):
+def _learn(rounds, warmup, known=None):
   known = known or mimic.start(rounds[0].shape[1], tf.float64)
   for messages in rounds:
-    who = tf.range(len(messages)) if indices is None else tf.constant(indices)
-    known = mimic.update(known, tf.constant(messages), who, KEY, warmup)
+    known = mimic.update(
+        known, tf.constant(messages), tf.range(len(messages)), KEY, warmup
+    )
   return known
 
 

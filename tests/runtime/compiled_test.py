@@ -70,9 +70,7 @@ _METHODS = {
 }
 
 
-@pytest.mark.parametrize('method', [
-    'fedavg', pytest.param('floral', marks=pytest.mark.slow),
-])
+@pytest.mark.parametrize('method', ['fedavg', 'floral'])
 def test_rounds_of_what_is_measured_are_those_of_a_loop(
     method, monkeypatch, tmp_path
 ):

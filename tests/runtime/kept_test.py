@@ -44,13 +44,13 @@ def fixture_work(monkeypatch):
   return done
 
 
-def _doubled(factor=2.0, message='too large'):
+def _doubled(factor=2.0):
   """Returns x -> (the sum of factor x, factor x) of clients with x < 100."""
 
   @tff.tensorflow.computation(np.float32)
   def local(x):
     with tf.control_dependencies([
-        tf.debugging.assert_less(x, 100.0, message=message)
+        tf.debugging.assert_less(x, 100.0, message='too large')
     ]):
       return factor * x
 

@@ -13,7 +13,6 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
-from tff_pers.runtime import context
 from tff_pers.runtime import fused
 from tff_pers.runtime import native
 from tff_pers.runtime import worker_process
@@ -24,18 +23,14 @@ START = '''
 import numpy as np
 import tensorflow_federated as tff
 from tff_pers.runtime import native
+
+pytestmark = pytest.mark.usefixtures('native_runtime')
 native.use()
 add = tff.tensorflow.computation(lambda x: x + 1, np.int32)
 assert add(1) == 2
 print(native.worker_pid(), flush=True)
 '''
 DEADLINE_SECONDS = 120  # To import TensorFlow on a busy machine.
-
-
-@pytest.fixture(autouse=True)
-def _native_runtime(_runtime_of_before):
-  with native.use():
-    yield
 
 
 def _spawn(program, **kwargs):
@@ -67,24 +62,16 @@ def _wait_until_gone(pid: int) -> bool:
 @pytest.mark.parametrize(
     'ending, exit_code',
     [
-        pytest.param('', 0, marks=pytest.mark.slow, id='end'),
-        pytest.param(
-            'raise ValueError()', 1, marks=pytest.mark.slow, id='exception'
-        ),
-        pytest.param(
-            'import os, signal; os.kill(os.getpid(), signal.SIGTERM)', 143,
-            marks=pytest.mark.slow, id='sigterm',
-        ),
+        ('', 0),
+        ('raise ValueError()', 1),
+        ('import os, signal; os.kill(os.getpid(), signal.SIGTERM)', 143),
         # As a shell sees Python after Ctrl-C.
-        pytest.param(
-            'import os, signal; os.kill(os.getpid(), signal.SIGINT)',
-            -signal.SIGINT, marks=pytest.mark.slow, id='sigint',
-        ),
-        pytest.param(
-            'import os, signal; os.kill(os.getpid(), signal.SIGKILL)',
-            -signal.SIGKILL, id='sigkill',
-        ),
+        ('import os, signal; os.kill(os.getpid(), signal.SIGINT)',
+         -signal.SIGINT),
+        ('import os, signal; os.kill(os.getpid(), signal.SIGKILL)',
+         -signal.SIGKILL),
     ],
+    ids=['end', 'exception', 'sigterm', 'sigint', 'sigkill'],
 )
 def test_worker_ends_with_its_program(ending, exit_code):
   program = _spawn(ending)
@@ -161,15 +148,6 @@ def test_use_twice_is_one_worker():
   assert os.getpid() != worker
 
 
-def test_secure_sum_is_a_sum():
-
-  @tff.federated_computation(tff.FederatedType(np.int32, tff.CLIENTS))
-  def total(values):
-    return tff.federated_secure_sum_bitwidth(values, bitwidth=8)
-
-  assert total([1, 2, 3]) == 6
-
-
 def test_raises_on_missing_worker(monkeypatch, tmp_path):
   monkeypatch.setattr(worker_process, '_binary', lambda: tmp_path / 'none')
   with pytest.raises(RuntimeError, match="TFF's worker must be at .*found no"):
@@ -227,25 +205,6 @@ def test_a_worker_that_crashes_as_it_starts_is_started_again(
     assert worker.answers(seconds=10)
   finally:
     worker.stop()
-
-
-def test_leaving_a_block_brings_back_the_runtime_before():
-  stack = tff.framework.get_context_stack()
-  before = stack.current
-
-  class Other(tff.framework.SyncContext):
-
-    def invoke(self, comp, arg):
-      raise NotImplementedError
-
-  closed = []
-  with pytest.raises(KeyError):
-    with context.Installed(Other(), lambda: closed.append(True)):
-      with native.use():
-        assert stack.current is before
-      assert isinstance(stack.current, Other) and not closed
-      raise KeyError()
-  assert stack.current is before and closed
 
 
 def test_dead_worker_is_replaced_and_the_call_repeated():

@@ -14,11 +14,7 @@ from tff_pers.algorithms.perm import perm
 from tff_pers.runtime import native
 from tff_pers.runtime import remote
 
-
-@pytest.fixture(autouse=True)
-def _native_runtime(_runtime_of_before):
-  with native.use():
-    yield
+pytestmark = pytest.mark.usefixtures('native_runtime')
 
 
 @pytest.fixture(scope='module')

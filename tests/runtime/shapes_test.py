@@ -66,14 +66,6 @@ def _traces(monkeypatch):
   return layouts
 
 
-def test_padded_batches_are_traced_once(traces):
-  """Other clients, other lengths and numbers of batches in every round."""
-  with fused.use(strategy='loop'):
-    for round_number in range(6):
-      _summaries([_texts(10 * round_number + k) for k in range(1 + round_number)])
-  assert len(traces) == 1
-
-
 def test_batches_of_many_shapes_are_traced_once_more(traces):
   """Usual batches keep their layout; batches of many shapes share another."""
   def batches(sizes):

@@ -1,7 +1,6 @@
 """The training program on a small stateful method (APFL, four clients)."""
 
 import collections
-import csv
 import io
 import threading
 
@@ -37,15 +36,11 @@ def _problem():
   return process, program.Data(task.train, task.test)
 
 
-def _run(
-    problem, folder, *, rounds, max_cached_bytes=2**30, seed=3, **options
-):
+def _run(problem, folder, *, rounds, **options):
   """Runs up to `rounds` with cohorts of 2; returns (trainer, metrics)."""
   process, data = problem
-  states = store.ClientStateStore(
-      folder / 'checkpoint.sqlite', max_cached_bytes=max_cached_bytes
-  )
-  trainer = program.TrainingProgram(process, data, states, seed=seed)
+  states = store.ClientStateStore(folder / 'checkpoint.sqlite')
+  trainer = program.TrainingProgram(process, data, states, seed=3)
   start = trainer.position.round
   with release.Releases(
       str(folder), trainer.columns, start
@@ -66,30 +61,6 @@ def _assert_same(actual, expected):
 def _csv_without_seconds(folder):
   rows = (folder / 'metrics.csv').read_text().splitlines()
   return [row.split(',')[:1] + row.split(',')[2:] for row in rows]
-
-
-def test_interrupted_run_ends_as_the_uninterrupted(problem, tmp_path):
-  """Kills are in tests/end_to_end."""
-  whole, parts = tmp_path / 'whole', tmp_path / 'parts'
-  whole.mkdir()
-  parts.mkdir()
-  expected = _run(problem, whole, rounds=5)
-  first, states, _ = _run(problem, parts, rounds=2)
-  # What comes after the checkpoint is lost, spilled states included.
-  states._max_cached_bytes = 0  # pylint: disable=protected-access
-  first.train_round(np.array([0, 1, 2, 3]))
-  states.close()
-  actual = _run(problem, parts, rounds=5, max_cached_bytes=0)
-  assert actual[0].position.round == 5
-  _assert_same(actual[0].state, expected[0].state)
-  _assert_same(actual[2], expected[2])
-  assert actual[1].clients() == expected[1].clients()
-  like = expected[1].get(expected[1].clients()[0], None)
-  for client in expected[1].clients():
-    _assert_same(actual[1].get(client, like), expected[1].get(client, like))
-  assert _csv_without_seconds(parts) == _csv_without_seconds(whole)
-  rounds = [row[0] for row in _csv_without_seconds(whole)]
-  assert rounds == ['round', '2', '4', '5']
 
 
 def test_ends_after_the_row_that_is_enough(problem, tmp_path):
@@ -185,53 +156,6 @@ def test_evaluation_in_parts_changes_no_number(problem, monkeypatch):
   assert whole['num_examples'].tolist() == [
       int(d['num_examples']) for d in data.test
   ]
-
-
-def test_recovery_of_clusters_is_a_column_where_a_method_has_a_view(tmp_path):
-  """Routers that are the truth under other numbers score 1."""
-  task = tasks.get('digits').build(
-      tasks.TaskRequest(num_clients=4, train_fraction=0.05),
-      tasks.get('digits').options(),
-  )
-  method = methods.get('ensemble')
-  process = method.build(
-      task, method.hyperparameters(
-          local_steps=1, batch_size=5, router_learning_rate=0.0
-      ),
-  )
-  data, states = program.Data(task.train, task.test), store.ClientStateStore()
-  for client, model in enumerate((2, 0, 3, 1)):
-    states.put(client, collections.OrderedDict(
-        router=np.eye(4, dtype=np.float32)[model]
-    ))
-  trainer = program.TrainingProgram(
-      process, data, states, groups=task.groups
-  )
-  found = trainer.columns
-  assert found[-3:] == ['cluster_accuracy', 'cluster_nmi', 'cluster_overlap']
-  assert _columns(process, data) == found[:-3]
-  with release.Releases(
-      str(tmp_path), found, 0
-  ) as releases, progress.Progress(1, 0, io.StringIO()) as shown:
-    metrics = trainer.run(
-        cohort.uniform(4, 0), rounds=1, eval_every=1, releases=releases,
-        progress=shown,
-    )
-  assert metrics['router'].shape == (4, 4)
-  with open(tmp_path / 'metrics.csv', newline='', encoding='utf-8') as file:
-    [row] = list(csv.DictReader(file))
-  assert row['cluster_accuracy'] == row['cluster_nmi'] == '1.0'
-  # Every pi is (e, 1, 1, 1) / (e + 3) in some order.
-  np.testing.assert_allclose(
-      float(row['cluster_overlap']), 4 / (np.e + 3), rtol=1e-6
-  )
-  assert row['router_used'] == '4'
-  np.testing.assert_allclose(float(row['router_largest_load']), 0.25)
-
-
-def test_no_recovery_where_a_method_has_no_view(problem):
-  names = _columns(*problem, groups=np.zeros(4, int))
-  assert 'cluster_accuracy' not in names
 
 
 def test_the_clock_leaves_out_what_comes_after_an_evaluation(

@@ -18,11 +18,11 @@ from tff_pers.simulation import store
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def _state(seed, size=5):
+def _state(seed):
   generator = np.random.default_rng(seed)
   return collections.OrderedDict(
       weights=(
-          generator.standard_normal((size, 3)).astype(np.float32),
+          generator.standard_normal((5, 3)).astype(np.float32),
           generator.standard_normal(2),
       ),
       count=np.int32(seed),
@@ -218,15 +218,7 @@ _WRITER = """
 """
 
 
-@pytest.mark.parametrize(
-    'moment',
-    [
-        'server',
-        pytest.param('client', marks=pytest.mark.slow),
-        pytest.param('spilled', marks=pytest.mark.slow),
-        pytest.param('after', marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize('moment', ['server', 'client', 'spilled', 'after'])
 def test_kill_leaves_one_whole_generation(tmp_path, moment):
   """SIGKILL inside and around a checkpoint."""
   path = tmp_path / 'checkpoint.sqlite'

@@ -9,6 +9,7 @@ import pytest
 import tensorflow_federated as tff
 
 from tests import slow
+from tests.attacks import robust_mirror
 from tff_pers.aggregators import absence
 from tff_pers.aggregators import robust
 
@@ -29,75 +30,35 @@ COHORTS = {
 }
 
 
-def _distances(x, z):
-  return np.linalg.norm(x - z, axis=-1)
-
-
-def _trimmed(x, f):
-  return np.sort(x, axis=0)[f:len(x) - f].mean(axis=0)
-
-
-def _median(x, f=0):
-  del f
-  return np.median(x, axis=0)
-
-
-def _scores(x, f):
-  return np.sort(_distances(x[:, None], x) ** 2)[:, 1:len(x) - f - 1].sum(1)
-
-
-def _multi_krum(x, f):
-  return x[np.argsort(_scores(x, f), kind='stable')[:len(x) - f]].mean(0)
-
-
-def _mixed(x, f):
-  nearest = np.argsort(_distances(x[:, None], x), kind='stable')
-  return x[nearest[:, :len(x) - f]].mean(axis=1)
-
-
-def _clipped(x, bound):
-  return x * np.minimum(1, bound / _distances(x, 0))[:, None]
-
-
 def _arc(x, f):
+  norms = robust_mirror.distances(x, 0)
   kept = len(x) - 2 * f * (len(x) - f) // len(x)
-  return _clipped(x, np.sort(_distances(x, 0))[kept - 1]).mean(axis=0)
+  return robust_mirror.clipped(x, np.sort(norms)[kept - 1]).mean(axis=0)
 
 
-def _weiszfeld(x, passes, start):
-  z = start
-  for _ in range(passes):
-    distance = _distances(x, z)
-    b = 1 / np.maximum(distance, 1e-6 * np.median(distance))
-    z = b @ x / b.sum()
-  return z
-
-
-def _centered(x, steps, start, radius=None):
-  for _ in range(steps):
-    distance = _distances(x, start)
-    r = radius or np.median(distance)
-    start = start + ((x - start) * np.minimum(1, r / distance)[:, None]).mean(0)
-  return start
+def _rule(text):
+  return lambda x, f: robust_mirror.rule(text, f)(x, np.arange(len(x)))
 
 
 # (messages, f) -> result; the first ones are in each run of the tests.
 RULES = {
-    'trimmed_mean[f=2]': _trimmed,
-    'krum[f=2]': lambda x, f: x[np.argmin(_scores(x, f))],
-    'geometric_median[passes=1]': lambda x, f: _weiszfeld(x, 1, _median(x)),
+    'trimmed_mean[f=2]': _rule('trimmed_mean'),
+    'krum[f=2]': _rule('krum'),
+    'geometric_median[passes=1]':
+        lambda x, f: robust_mirror.geometric_median(x, 1),
     'centered_clipping[steps=2,radius=0.1]':
-        lambda x, f: _centered(x, 2, _median(x), 0.1),
-    'mean': lambda x, f: x.mean(axis=0),
-    'median': _median,
-    'multi_krum[f=2]': _multi_krum,
-    'geometric_median': lambda x, f: _weiszfeld(x, 8, _median(x)),
-    'centered_clipping': lambda x, f: _centered(x, 3, _median(x)),
+        lambda x, f: robust_mirror.centered_clipping(x, 2, 0.1),
+    'mean': _rule('mean'),
+    'median': _rule('median'),
+    'multi_krum[f=2]': _rule('multi_krum'),
+    'geometric_median': _rule('geometric_median'),
+    'centered_clipping': _rule('centered_clipping'),
     'norm_clipping[f=2,radius=arc]': _arc,
-    'norm_clipping[radius=2](median)': lambda x, f: _median(_clipped(x, 2)),
-    'nnm[f=2](trimmed_mean)': lambda x, f: _trimmed(_mixed(x, f), f),
+    'norm_clipping[radius=2](median)':
+        lambda x, f: np.median(robust_mirror.clipped(x, 2), axis=0),
+    'nnm[f=2](trimmed_mean)': _rule('nnm(trimmed_mean)'),
     # Buckets of one are the messages.
-    'bucketing[s=1,f=2](trimmed_mean)': _trimmed,
+    'bucketing[s=1,f=2](trimmed_mean)': _rule('trimmed_mean'),
 }
 
 
@@ -142,7 +103,7 @@ def test_a_rule_is_over_who_is_present(text):
 
 
 @pytest.mark.parametrize('wrap, as_array', [
-    (tff.aggregators.clipping_factory, lambda x: _clipped(x, 50.0)),
+    (tff.aggregators.clipping_factory, lambda x: robust_mirror.clipped(x, 50.0)),
     (tff.aggregators.zeroing_factory,
      lambda x: np.where(abs(x).max(1, keepdims=True) > 50.0, 0, x)),
 ])

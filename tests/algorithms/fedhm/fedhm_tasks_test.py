@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import baselines  # noqa: F401  Registers its methods.
+from tests import built
 from tff_pers.algorithms.fedhm import fedhm
 from tff_pers.algorithms.fedhm import fedhm_hyperparameters as fedhm_hp
 from tff_pers.config import hyperparameters as hp
@@ -16,7 +17,6 @@ from tff_pers.config import methods
 from tff_pers.config import settings
 from tff_pers.core import random
 from tff_pers.data import client_data
-from tff_pers.data import tasks
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.data.tasks import low_rank_regression
 from tff_pers.models import factorized
@@ -45,10 +45,7 @@ Fit = collections.namedtuple('Fit', 'loss error')
 
 def _regression(rank, tiers, seed, checkpoints=(300,)):
   """Returns loss / initial loss and relative error at these rounds, and A."""
-  family = tasks.get('low_rank_regression')
-  task = family.build(
-      tasks.TaskRequest(seed=seed), family.options(rank=rank)
-  )
+  task = built.task('low_rank_regression', options=dict(rank=rank), seed=seed)
   target = task.optimum[0][0].astype(np.float64)
   process = _regression_process(tiers)
   state = process.initialize_seeded(seed)
@@ -122,8 +119,7 @@ _LONGEST = 1024  # Clients are padded: their sizes differ from seed to seed.
 
 
 def _modes(seed):
-  family = tasks.get('gaussian_modes')
-  return family.build(tasks.TaskRequest(seed=seed), family.options())
+  return built.task('gaussian_modes', seed=seed)
 
 
 def test_sizes_of_the_tiers():

@@ -11,7 +11,7 @@ from typing import Collection
 import numpy as np
 
 from tests.algorithms import least_squares
-from tff_pers.data import tasks
+from tests import built
 from tff_pers.simulation import asynchrony
 from tff_pers.simulation import asynchrony_delays
 
@@ -62,9 +62,7 @@ def noise_of_draws(oracle: least_squares.LeastSquares, number: int) -> float:
 
 
 def _problem(name: str, seed: int) -> least_squares.LeastSquares:
-  family = tasks.get(name)
-  task = family.build(tasks.TaskRequest(seed=seed), family.options())
-  return least_squares.LeastSquares(task)
+  return least_squares.LeastSquares(built.task(name, seed=seed))
 
 
 def _events(delays: str, in_flight: int, number: int, seed: int, **options):

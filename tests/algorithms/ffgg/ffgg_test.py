@@ -24,9 +24,9 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.models import least_squares
 from tff_pers.models import partition
-from tff_pers.runtime import native
 from tff_pers.testing import tiny
 
+pytestmark = pytest.mark.usefixtures('native_runtime')
 _LOCAL = dict(local_steps=5, local_epochs=0, batch_size=2, learning_rate=0.1)
 _FULL = dict(_LOCAL, batch_size=7)
 _MORE = dict(
@@ -62,13 +62,6 @@ def _descended(weights, data, rate, leaves):
   ]
 
 
-@pytest.fixture(autouse=True)
-def _native_runtime():
-  """Processes run a few rounds, which does not pay for fusing them."""
-  with native.use():
-    yield
-
-
 def _run_fedavg(**options):
   """Returns a run of FedAvg on the runtime of this file.
 
@@ -83,8 +76,7 @@ _DATA = problems.tiny_clients()[4]
 
 
 @pytest.mark.parametrize('options', [
-    pytest.param({}, marks=pytest.mark.slow), _MORE,
-    dict(local_steps=0, local_epochs=2),
+    {}, _MORE, dict(local_steps=0, local_epochs=2),
 ])
 def test_local_ffgg_without_private_weights_is_fedavg_bit_for_bit(options):
   """Baselines B1: the alternating loop has the batches of the main line."""
@@ -276,9 +268,7 @@ def _learned(theta, own, data, *, epochs, rate):
     ('ffgg', _MORE, 0.1, 5),
     ('local_ffgg', dict(private_learning_rate=0.2), 0.2, 2),
     ('local_ffgg', dict(stateful=True), 0.1, 2),
-    pytest.param(
-        'local_ffgg', dict(stateful=True), 0.1, 5, marks=pytest.mark.slow
-    ),
+    ('local_ffgg', dict(stateful=True), 0.1, 5),
 ])
 def test_clients_fine_tune_before_they_are_evaluated(
     name, options, rate, client
@@ -335,33 +325,6 @@ def test_adam_fine_tunes_for_its_epochs_before_an_evaluation():
   rounds.assert_close(tuned, weights[1::2], atol=1e-8)
 
 
-def test_server_optimizer_is_adam():
-  process = _build(
-      'ffgg', options=dict(
-          server_optimizer='adam', server_learning_rate=0.05,
-          server_beta1=0.8, server_beta2=0.95, server_epsilon=1e-6,
-      )
-  )
-  plain = _build('ffgg', options=dict(server_learning_rate=1.0))
-  state = process.initialize_seeded(rounds.SEED)
-  m, v = [0.0, 0.0], [0.0, 0.0]  # As TFF's: epsilon beside the root of v.
-  for t in (1, 2, 3):
-    weights = rounds.leaves(state['weights'])
-    same_point = plain.initialize_seeded(rounds.SEED)
-    same_point['weights'], same_point['round'] = state['weights'], t - 1
-    client = problems.tiny_clients()[1]
-    moved = plain.next(same_point, [()], [client])['state']['weights']
-    g = [a - b for a, b in zip(weights, rounds.leaves(moved))]
-    m = [0.8 * x + 0.2 * y for x, y in zip(m, g)]
-    v = [0.95 * x + 0.05 * y * y for x, y in zip(v, g)]
-    state = process.next(state, [()], [client])['state']
-    rate = 0.05 * np.sqrt(1 - 0.95 ** t) / (1 - 0.8 ** t)
-    expected = [
-        w - rate * x / (np.sqrt(y) + 1e-6) for w, x, y in zip(weights, m, v)
-    ]
-    rounds.assert_close(state['weights'], expected, atol=1e-10)
-
-
 _PRETRAINED = dict(
     pretrain_rounds=2, pretrain_learning_rate=0.2,
     pretrain_server_learning_rate=0.5,
@@ -384,9 +347,8 @@ def test_pretraining_has_a_step_of_the_server_of_its_own():
 
 
 @pytest.mark.parametrize('name, server', [
-    ('ffgg', 'sgd'), ('local_ffgg', 'adam'),
-    pytest.param('ffgg', 'adam', marks=pytest.mark.slow),
-    pytest.param('local_ffgg', 'sgd', marks=pytest.mark.slow),
+    ('ffgg', 'sgd'), ('local_ffgg', 'adam'), ('ffgg', 'adam'),
+    ('local_ffgg', 'sgd'),
 ])
 def test_pretraining_is_fedavg_then_private_weights_start_from_it(
     name, server

@@ -102,17 +102,6 @@ def test_rate_zero_freezes_the_base_of_floral():
     assert np.abs(new - old).max() > 1e-5
 
 
-def test_rate_zero_freezes_the_base_of_local_adaptors():
-  process = local_adaptor.build_local_adaptor(
-      _adapted(1), local_adaptor.LocalAdaptorHyperparameters(**_FROZEN)
-  )
-  start = process.initialize_seeded(rounds.SEED)['weights']
-  states, client_states, _ = rounds.train(process)
-  rounds.assert_identical(states[-1]['weights'], start)
-  first = _adapted(1).initial_adaptors(rounds.SEED)
-  assert np.abs(client_states[0][0]['u'] - first[0]['u']).max() > 1e-5
-
-
 @pytest.mark.parametrize('build, kind', _METHODS)
 def test_client_deploys_all_weights_of_a_model_with_frozen_ones(build, kind):
   layers = tf.keras.layers

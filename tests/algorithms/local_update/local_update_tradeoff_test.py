@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import built
 from tff_pers.algorithms.local_update import local_update
 from tff_pers.composition import server_optimizers
 from tff_pers.data import client_data
-from tff_pers.data import tasks
 from tff_pers.models import functional
 from tff_pers.models import loss_functions
 from tff_pers.numerics import thetas
@@ -96,13 +96,10 @@ def test_local_steps_are_fast_at_first_and_end_higher():
 
 @functools.lru_cache(maxsize=None)
 def _digits():
-  family = tasks.get('digits')
-  return family.build(
-      tasks.TaskRequest(partition='iid'), family.options()
-  )
+  return built.task('digits', partition='iid')
 
 
-def _curves(num_rounds=40, **member):
+def _curves(**member):
   """Returns (training losses, accuracies), each [3 seeds, num_rounds]."""
   task = _digits()
   process = local_update.build_local_update(
@@ -113,7 +110,7 @@ def _curves(num_rounds=40, **member):
     # The same cohorts and batches for every member.
     rng, state = np.random.default_rng(seed), process.initialize_seeded(seed)
     curve = []
-    for _ in range(num_rounds):
+    for _ in range(40):
       cohort = rng.choice(task.num_clients, 10, replace=False)
       data = [task.train[i] for i in cohort]
       state = process.next(state, [()] * 10, data)['state']

@@ -23,9 +23,7 @@ from tff_pers.algorithms.perm import visits
 from tff_pers.client_works import local_gradient
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
-from tff_pers.config import methods
 from tff_pers.core import random
-from tff_pers.data import tasks
 from tff_pers.models import submodels
 from tff_pers.numerics import distances
 
@@ -60,8 +58,8 @@ def _client(devices):
   return perm_client.Client(devices, _hyperparameters(), _N)
 
 
-def _weights(seed=0):
-  rng = np.random.default_rng(seed)
+def _weights():
+  rng = np.random.default_rng(0)
   return [rng.standard_normal(spec.shape) for spec in _MODEL.spec]
 
 
@@ -96,9 +94,7 @@ def _both(data):
 # --- Check 15a: whole models. ---
 
 
-@pytest.mark.parametrize('full', [
-    True, pytest.param(False, marks=pytest.mark.slow)
-])
+@pytest.mark.parametrize('full', [True, False])
 def test_of_whole_models_it_is_perm_bit_for_bit(full):
   """Through warm-up, the choice of kappa, and visits."""
   widths = perm_devices.Devices(
@@ -393,9 +389,7 @@ def test_clients_deploy_the_models_of_their_tiers():
         )
 
 
-@pytest.mark.parametrize('adapt_epochs', [
-    1, pytest.param(0, marks=pytest.mark.slow)
-])
+@pytest.mark.parametrize('adapt_epochs', [1, 0])
 def test_new_clients_adapt_the_models_of_their_tiers(adapt_epochs):
   """Client 5 is in tier 2, from the shared model."""
   process = _process(_devices(), 1, adapt_epochs=adapt_epochs)
@@ -434,40 +428,3 @@ def test_bytes_of_a_visit_are_those_of_what_both_have(owner, host):
 
 
 # --- Digits. ---
-
-
-def _accuracy(name, **values):
-  """Returns the mean accuracy of 100 rounds on clusters of shifted labels."""
-  family = tasks.get('digits')
-  task = family.build(
-      tasks.TaskRequest(
-          seed=0, partition='label_shift_clusters', model='mlp_small'
-      ), family.options(),
-  )
-  method = methods.get(name)
-  process = method.build(
-      task, method.hyperparameters(learning_rate=0.1, **values)
-  )
-  state, n = process.initialize_seeded(0), task.num_clients
-  clients = [process.initialize_client(state, i) for i in range(n)]
-  for _ in range(100):
-    output = process.next(state, clients, task.train)
-    state, clients = output['state'], output['client_states']
-  metrics = process.evaluate(state, clients, [
-      collections.OrderedDict(adapt=train, test=test)
-      for train, test in zip(task.train, task.test)
-  ])
-  return np.mean([m['accuracy'] for m in metrics])
-
-
-@pytest.mark.slow
-def test_wide_and_narrow_models_learn_from_one_another():
-  """Better than all narrow, and than each alone.
-
-  Measured: .80 against .69 where the narrowest has 1/20 of the units, and .90
-  against .81. Models of .12 alone have .90, no less than whole ones.
-  """
-  narrow = _accuracy('perm', tiers='0.05')
-  assert _accuracy('perm', tiers='1:0.5:0.05') > narrow + 0.05
-  found = _accuracy('perm', tiers='1:0.5:0.12')
-  assert found > _accuracy('local_only') + 0.02

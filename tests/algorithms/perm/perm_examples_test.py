@@ -126,10 +126,7 @@ def _assert_follows(states, expected):
 
 @pytest.mark.parametrize('options', [
     dict(variant='single_loop', schedule='permutation'),
-    pytest.param(
-        dict(variant='two_stage', schedule='permutation'),
-        marks=pytest.mark.slow,
-    ),
+    dict(variant='two_stage', schedule='permutation'),
     dict(variant='single_loop', schedule='matching', warmup='fedavg'),
 ])
 def test_follows_the_algorithm_in_numpy(options):

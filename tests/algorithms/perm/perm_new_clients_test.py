@@ -192,14 +192,6 @@ def test_new_clients_are_compared_at_one_w():
   )
 
 
-def test_sparse_rows_and_sketches_serve_new_clients_too():
-  hyperparameters, process, _, state = _trained(
-      row_nonzeros=2, sketch=64, lambda_=8.0
-  )
-  found = _deployed(process, hyperparameters, state, [_new(1, 4)])
-  assert np.all(np.isfinite(found[0]))
-
-
 @pytest.mark.parametrize('values', [dict(), dict(adapt_epochs=3)])
 def test_only_new_clients_adapt(values):
   """Local epochs from the mixture; clients that trained deploy their model."""

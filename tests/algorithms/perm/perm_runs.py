@@ -56,9 +56,9 @@ def solution_at(w):
   ).numpy()
 
 
-def global_path(num_rounds, gamma=0.1):
+def global_path(num_rounds):
   """w^0, w^1, ...: one step on the example-weighted mean per round."""
   path, p = [PROBLEM.start], SIZES / SIZES.sum()
   for _ in range(num_rounds):
-    path.append(path[-1] - gamma * p @ gradients_at(path[-1]))
+    path.append(path[-1] - 0.1 * p @ gradients_at(path[-1]))
   return path

@@ -39,7 +39,7 @@ def _rows_at(gradients):
   ).numpy()
 
 
-def _single_loop(hosts, rate, gamma=0.5):
+def _single_loop(hosts, rate):
   """Returns w [epochs, d], A [epochs, N, N] and the models at the end.
 
   Algorithm 2 with one step of w and one solution of Eq. (2) per epoch; hosts
@@ -48,7 +48,7 @@ def _single_loop(hosts, rate, gamma=0.5):
   num_epochs = len(hosts) // _N
   ws = [_PROBLEM.start]
   for _ in range(num_epochs):
-    ws.append(ws[-1] - gamma * _SHARES @ _gradients(ws[-1]))
+    ws.append(ws[-1] - 0.5 * _SHARES @ _gradients(ws[-1]))
   rows = _rows_at(_gradients(np.array(ws[:-1])))
   models = np.tile(_PROBLEM.start, (_N, 1))
   for weights, epoch in zip(rows, np.split(hosts, num_epochs)):

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from tests import built
 from tests.data.formats import files
 from tff_pers.data import errors
 from tff_pers.data import on_demand
-from tff_pers.data import tasks
 from tff_pers.data.formats import download
 from tff_pers.data.formats import published
 from tff_pers.data.formats import texts
@@ -87,13 +87,13 @@ def _posts(number: int, first: int = 0):
   )
 
 
-def _users(folder, sizes, index=True):
+def _users(folder, sizes):
   """Writes posts of users: {name: (training, test)}."""
   parts = {
       part: {user: _posts(pair[k], 1000 * k) for user, pair in sizes.items()}
       for k, part in enumerate(('train', 'test'))
   }
-  files.sqlite(folder / 'stackoverflow.sqlite', parts, index=index)
+  files.sqlite(folder / 'stackoverflow.sqlite', parts)
 
 
 def test_posts_are_those_of_users_with_enough_of_them(tmp_path):
@@ -147,12 +147,7 @@ def test_counts_of_tff_are_taken_where_they_are(tmp_path):
     path.write_text(whole)
 
 
-def _build(name, folder, options, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(data_dir=str(folder), **request),
-      family.options(**options),
-  )
+_build = built.task
 
 
 def test_tasks_are_made_of_published_posts(tmp_path):

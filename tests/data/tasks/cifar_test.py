@@ -9,20 +9,15 @@ import os
 import numpy as np
 import pytest
 
+from tests import built
 from tests.data import cifar_files
 from tests.data.formats import files
 from tff_pers.data import cifar
 from tff_pers.data import errors
-from tff_pers.data import tasks
 from tff_pers.data.formats import download
 from tff_pers.data.formats import published
 
-
-def _build(name, data_dir, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(data_dir=str(data_dir), **request), family.options()
-  )
+_build = built.task
 
 
 def _sizes(data):
@@ -117,10 +112,8 @@ def test_pixels_of_tff_are_checked(tmp_path):
 @pytest.mark.parametrize('augment', ['none', 'flip_crop', 'crop24'])
 def test_models_see_what_the_flag_says(tmp_path, augment):
   cifar_files.write(tmp_path, 'cifar10', 'python', 200, 100)
-  family = tasks.get('cifar10')
-  task = family.build(
-      tasks.TaskRequest(data_dir=str(tmp_path), model='mlp_small'),
-      family.options(augment=augment),
+  task = _build(
+      'cifar10', tmp_path, dict(augment=augment), model='mlp_small'
   )
   pixels = 24 * 24 if augment == 'crop24' else 32 * 32
   assert task.model.layers[0].shape == (3 * pixels, 64)

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from tests import built
 from tests.data import silo_files
 from tff_pers.data import brackets
 from tff_pers.data import emnist
@@ -61,11 +62,7 @@ def _no_files(monkeypatch, silos):
   monkeypatch.setattr(text_formats, 'posts', read_texts)
 
 
-def _build(name, **request):
-  family = tasks.get(name)
-  return family.build(tasks.TaskRequest(**request), family.options())
-
-
+_build = built.task
 _OWN = ('csv', 'images', 'leaf', 'npz', 'parquet', 'tfrecord')
 _BUILT_IN = [name for name in tasks.names() if name not in _OWN]
 
@@ -132,17 +129,6 @@ def test_own_data_decide_what_is_declared_open(kind, tmp_path):
   columns = dataclasses.replace(declares, standardize=True)
   for name in ('csv', 'parquet', 'tfrecord'):
     assert tasks.get(name).declares == columns
-
-
-def test_clients_of_the_data_are_a_partition_of_few_tasks():
-  """By `by_client`, from files that the other sets lack."""
-  assert [
-      name for name in _BUILT_IN
-      if 'by_client' in tasks.get(name).declares.partitions
-  ] == [
-      'cifar100', 'emnist', 'fed_heart', 'mnist', 'school', 'shakespeare',
-      'stackoverflow_nwp', 'stackoverflow_tags',
-  ]
 
 
 def test_every_default_is_a_partition_that_is_declared():

@@ -3,15 +3,13 @@
 import numpy as np
 import pytest
 
+from tests import built
 from tff_pers.data import tasks
 from tff_pers.data.tasks import digits
 
 
 def _build(center='none', **request):
-  family = tasks.get('digits')
-  return family.build(
-      tasks.TaskRequest(**request), family.options(center=center)
-  )
+  return built.task('digits', options=dict(center=center), **request)
 
 
 def _images(task):

@@ -8,12 +8,12 @@ import os
 import numpy as np
 import pytest
 
+from tests import built
 from tests.data import emnist_files
 from tests.data.formats import files
 from tff_pers.data import errors
 from tff_pers.data import holdout
 from tff_pers.data import on_demand
-from tff_pers.data import tasks
 from tff_pers.data.formats import download
 from tff_pers.data.formats import published
 
@@ -21,11 +21,8 @@ _FEW = dict(min_train=20, min_test=5)
 
 
 def _build(data_dir, options=None, **request):
-  family = tasks.get('emnist')
-  return family.build(
-      tasks.TaskRequest(data_dir=str(data_dir), **request),
-      family.options(**{**_FEW, **(options or {})}),
-  )
+  options = {**_FEW, **(options or {})}
+  return built.task('emnist', data_dir, options, **request)
 
 
 def _sizes(data):
@@ -288,7 +285,6 @@ _DATA_DIR = os.environ.get('TFF_PERS_DATA_DIR', '')
     not _DATA_DIR, reason='TFF_PERS_DATA_DIR does not name a folder of data'
 )
 def test_real_files_have_265_writers_with_enough_images():
-  family = tasks.get('emnist')
-  task = family.build(tasks.TaskRequest(data_dir=_DATA_DIR), family.options())
+  task = built.task('emnist', _DATA_DIR)
   assert (task.num_clients, task.clients_per_round) == (265, 10)
   assert (sum(_sizes(task.train)), sum(_sizes(task.test))) == (39356, 4481)

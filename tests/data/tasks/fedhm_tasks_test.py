@@ -3,17 +3,11 @@
 import numpy as np
 import pytest
 
-from tff_pers.config import settings
+from tests import built
 from tff_pers.core import random
-from tff_pers.data import tasks
 from tff_pers.data.tasks import low_rank_regression
 
-
-def _build(name, options=None, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(**request), options or family.options()
-  )
+_build = built.task
 
 
 def test_regression_is_check_a14():
@@ -22,10 +16,6 @@ def test_regression_is_check_a14():
   assert task.num_clients == 8 and task.full_participation
   assert task.rounds == 300 and task.client_weighting == 'uniform'
   assert task.rank_ratios == (1.0, 0.5, 0.25, 0.125)
-  names = ['batch_size', 'local_steps', 'learning_rate', 'frobenius_decay']
-  assert settings.of('low_rank_regression', 'fedhm', names) == dict(
-      batch_size=0, local_steps=5, learning_rate=0.02, frobenius_decay=0.0
-  )
   # 16 columns of 20 numbers of deviation 0.1: within 4 standard errors.
   start = task.model.initial_weights(0)[0].numpy()
   assert abs(np.std(start) - 0.1) < 4 * 0.1 / np.sqrt(2 * 320)
@@ -33,8 +23,7 @@ def test_regression_is_check_a14():
 
 @pytest.mark.parametrize('rank', [2, 4])
 def test_targets_are_one_map_of_that_rank(rank):
-  family = tasks.get('low_rank_regression')
-  task = _build('low_rank_regression', family.options(rank=rank), seed=3)
+  task = _build('low_rank_regression', options=dict(rank=rank), seed=3)
   target = task.optimum[0]
   assert np.linalg.matrix_rank(target[0], tol=1e-4) == rank
   for data in [*task.train, *task.test, task.global_test]:
@@ -43,7 +32,7 @@ def test_targets_are_one_map_of_that_rank(rank):
   np.testing.assert_array_equal(target[1:], target[:-1])
   assert task.global_test['num_examples'] == 800
   assert task.global_test['index'] == -1
-  other = _build('low_rank_regression', family.options(rank=rank), seed=4)
+  other = _build('low_rank_regression', options=dict(rank=rank), seed=4)
   assert np.abs(other.optimum[0] - target).max() > 0.1
 
 
@@ -71,15 +60,6 @@ def test_modes_are_check_a15():
   assert task.global_test['num_examples'] == 2000
   assert task.partition == 'dirichlet[alpha=0.5,min=40]'
   assert task.rank_ratios == (1.0, 0.25, 0.125, 0.0625)
-  names = [
-      'local_epochs', 'local_steps', 'batch_size', 'learning_rate', 'momentum',
-      'learning_rate_schedule', 'learning_rate_rounds', 'weight_decay',
-  ]
-  assert settings.of('gaussian_modes', 'fedhm', names) == dict(
-      local_epochs=2, local_steps=0, batch_size=32, learning_rate=0.05,
-      momentum=0.9, learning_rate_schedule='steps',
-      learning_rate_rounds='39:54', weight_decay=1e-4,
-  )
   # Gaussian kernels of variance 2 / inputs: within 4 standard errors.
   kernel = task.model.initial_weights(0)[2].numpy()
   expected = np.sqrt(2 / 128)

@@ -3,29 +3,23 @@
 import numpy as np
 import pytest
 
-from tff_pers.config import settings
-from tff_pers.data import tasks
+from tests import built
 from tff_pers.data.tasks import floral_label_shift
 from tff_pers.data.tasks import floral_regression
 
-
-def _build(name, options=None, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(**request), options or family.options()
-  )
+_build = built.task
 
 
 @pytest.mark.parametrize(
-    'name,num_clients,clusters,train,test,parameters,rounds,batch,rate',
+    'name,num_clients,clusters,train,test,parameters,rounds',
     [
-        ('floral_linear', 10, 2, 7, 500, 10 * 3 + 3, 1000, 4, 0.1),
-        ('floral_mlp', 20, 4, 96, 500, 11 * 20 + 21, 1000, 8, 0.03),
-        ('floral_label_shift', 20, 4, 40, 100, 21 * 50 + 51 * 10, 200, 8, 0.1),
+        ('floral_linear', 10, 2, 7, 500, 10 * 3 + 3, 1000),
+        ('floral_mlp', 20, 4, 96, 500, 11 * 20 + 21, 1000),
+        ('floral_label_shift', 20, 4, 40, 100, 21 * 50 + 51 * 10, 200),
     ],
 )
 def test_defaults_are_the_sheets(
-    name, num_clients, clusters, train, test, parameters, rounds, batch, rate
+    name, num_clients, clusters, train, test, parameters, rounds
 ):
   """Floral checks 12, 13 and 14: what is trained, on how much, how."""
   task = _build(name)
@@ -36,15 +30,6 @@ def test_defaults_are_the_sheets(
   assert {int(d['num_examples']) for d in task.test} == {test}
   assert task.model.num_parameters == parameters
   assert task.rounds == rounds and task.full_participation
-  names = [
-      'batch_size', 'local_steps', 'local_epochs', 'learning_rate',
-      'router_learning_rate',
-  ]
-  for method in ('floral', 'local_adaptor'):
-    assert settings.of(name, method, names) == dict(
-        batch_size=batch, local_steps=0, local_epochs=1, learning_rate=rate,
-        router_learning_rate=0.1,
-    )
 
 
 def _least_squares(task, clients):
@@ -159,7 +144,7 @@ def test_label_shift_moves_labels_by_k_mod_4():
 
 def test_reduced_label_shift_has_the_same_test_set_size():
   options = floral_label_shift.FloralLabelShiftOptions(train=10)
-  task = _build('floral_label_shift', options)
+  task = _build('floral_label_shift', options=options)
   assert {int(d['num_examples']) for d in task.train} == {10}
   assert {int(d['num_examples']) for d in task.test} == {100}
 

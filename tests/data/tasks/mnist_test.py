@@ -9,17 +9,12 @@ import os
 import numpy as np
 import pytest
 
+from tests import built
 from tff_pers.config import settings
 from tff_pers.data import errors
 from tff_pers.data import sources
-from tff_pers.data import tasks
 
-
-def _build(name, data_dir, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(data_dir=str(data_dir), **request), family.options()
-  )
+_build = built.task
 
 
 def _idx(array, code=8):

@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 from tests.algorithms import least_squares as oracle_lib
+from tests import built
 from tff_pers.config import settings
 from tff_pers.data import client_data
 from tff_pers.data import least_squares
-from tff_pers.data import tasks
 from tff_pers.models import adaptors
 from tff_pers.models import partition as partition_lib
 
@@ -18,10 +18,7 @@ _NAMES = ('overpersonalized', 'overpersonalized_control')
 
 
 def _build(name='overpersonalized', options=None, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(**request), family.options(**(options or {}))
-  )
+  return built.task(name, options=options, **request)
 
 
 @functools.lru_cache(maxsize=None)
@@ -30,8 +27,8 @@ def _paper(name):
   return _build(name, dict(scale='paper'))
 
 
-def _random_weights(task, seed=0):
-  rng = np.random.default_rng(seed)
+def _random_weights(task):
+  rng = np.random.default_rng(0)
   theta_dim, w_dim = (weight.shape[0] for weight in task.model.layers)
   return (
       rng.standard_normal(theta_dim),

@@ -3,18 +3,13 @@
 import numpy as np
 import pytest
 
+from tests import built
 from tff_pers.data import errors
 from tff_pers.data import holdout
 from tff_pers.data import tasks
 from tff_pers.data.tasks import own_data
 
-
-def _build(name, path, options=None, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(data_dir=str(path), **request),
-      options or family.options(),
-  )
+_build = built.task
 
 
 def _arrays(**changes):

@@ -3,21 +3,8 @@
 import numpy as np
 import pytest
 
+from tests import built
 from tff_pers.data import tasks
-
-
-def test_known_names():
-  assert tasks.names() == [
-      'cifar10', 'cifar100', 'csv', 'digits', 'emnist', 'fashion_mnist',
-      'fed_heart', 'floral_label_shift', 'floral_linear', 'floral_mlp', 'gaussian_modes',
-      'images', 'leaf', 'low_rank_regression', 'mnist', 'npz', 'overpersonalized',
-      'overpersonalized_control', 'parquet', 'school', 'shakespeare', 'stackoverflow_nwp',
-      'stackoverflow_tags', 'synthetic_groups', 'tfrecord',
-  ]
-  for name in tasks.names():
-    family = tasks.get(name)
-    assert family.name == name and family.summary
-    family.options()  # Defaults are allowed values.
 
 
 def test_raises_on_unknown_name():
@@ -52,9 +39,8 @@ def test_raises_on_bad_request(field, value, message):
     ))
 )
 def test_raises_on_standardize_where_features_have_a_scale(name, value):
-  family = tasks.get(name)
   with pytest.raises(ValueError, match=f'`standardize` .* task {name}, found'):
-    family.build(tasks.TaskRequest(standardize=value), family.options())
+    built.task(name, standardize=value)
 
 
 _DRAWN = (
@@ -68,19 +54,14 @@ _DRAWN = (
 ])
 @pytest.mark.parametrize('name', _DRAWN)
 def test_raises_on_what_is_asked_of_data_that_are_drawn(name, field, value):
-  family = tasks.get(name)
   with pytest.raises(ValueError, match=f'`{field}` must not be given'):
-    family.build(tasks.TaskRequest(**{field: value}), family.options())
+    built.task(name, **{field: value})
 
 
 @pytest.mark.parametrize('name', _DRAWN)
 def test_the_seed_decides(name):
   """Of others: the contract of tasks."""
-  family = tasks.get(name)
-  first, again, other = (
-      family.build(tasks.TaskRequest(seed=seed), family.options())
-      for seed in (4, 4, 5)
-  )
+  first, again, other = (built.task(name, seed=seed) for seed in (4, 4, 5))
   for part in ('x', 'y'):
     a, b, c = (
         task.train[1]['examples'][part] for task in (first, again, other)

@@ -12,18 +12,13 @@ import pytest
 from scipy import io
 from sklearn import model_selection
 
+from tests import built
 from tests.data import silo_files
 from tff_pers.data import errors
-from tff_pers.data import tasks
 from tff_pers.data import validation
 from tff_pers.data.tasks import fed_heart
 
-
-def _build(name, data_dir, **request):
-  family = tasks.get(name)
-  return family.build(
-      tasks.TaskRequest(data_dir=str(data_dir), **request), family.options()
-  )
+_build = built.task
 
 
 def _examples(data):

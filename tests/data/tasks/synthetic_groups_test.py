@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from tff_pers.config import settings
 from tff_pers.data import errors
 from tff_pers.data import tasks
 from tff_pers.data.tasks import synthetic_groups
@@ -25,15 +24,6 @@ def test_default_is_the_sheets_configuration():
   assert {int(d['num_examples']) for d in task.test} == {500}
   assert task.model.num_parameters == 61  # d = 60 and an intercept.
   assert task.rounds == 100
-  names = ['a', 'learning_rate', 'batch_size']
-  defaults = settings.of('synthetic_groups', 'perfedavg', names)
-  assert defaults == dict(a=1.0, learning_rate=0.1, batch_size=50)
-  assert settings.TABLE['synthetic_groups']['pfedme'] == dict(
-      lam=1.0, inner_lr=0.1
-  )
-  assert settings.TABLE['synthetic_groups']['perm'] == dict(
-      global_learning_rate=1.0, stage1_rounds=50
-  )
 
 
 def test_features_have_the_sheets_mean_and_variance():

@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 
+from tests import built
 from tests.data import text_sources
 from tff_pers.data import client_data
 from tff_pers.data import errors
@@ -35,10 +36,9 @@ def _folder(tmp_path):
 
 
 def _build(name, folder, options=(), **request):
-  family = tasks.get(name)
-  request = dict(model=MODELS[name], data_dir=folder) | request
-  return family.build(
-      tasks.TaskRequest(**request), family.options(**SMALL[name], **dict(options))
+  return built.task(
+      name, folder, dict(SMALL[name], **dict(options)),
+      **{'model': MODELS[name], **request},
   )
 
 

@@ -175,6 +175,23 @@ def test_each_piece_alone_may_be_what_is_not_finite(piece):
   np.testing.assert_array_equal(output['metrics']['non_finite'], [1])
 
 
+def test_cohort_of_dropped_clients_changes_nothing_but_the_round():
+  """Baselines 0.2 rule 10; zeros that nobody sent move no server."""
+  composed = composition.compose(**pieces(
+      finalize=lambda state, mean: dict(
+          weights=tf.nest.map_structure(lambda w: w + 1, state['weights'])
+      )
+  ))
+  bad = [client(i, [[np.nan, 8, 1]]) for i in range(2)]
+  state, client_states = start(composed, bad)
+  output = composed.next(state, client_states, bad)
+  assert output['state']['round'] == 1
+  assert_same(output['state']['weights'], state['weights'])
+  np.testing.assert_array_equal(
+      sorted(output['metrics']['non_finite']), [0, 1]
+  )
+
+
 def test_evaluate_deploys_on_adapt_and_measures_on_test(composed):
   state, client_states = start(composed)
   nothing = client(1, np.zeros([0, 3]))
@@ -320,6 +337,16 @@ def test_bytes_that_the_work_knows_better_replace_those_of_the_tensors():
 
 
 # Aggregators.
+
+
+def test_a_dropped_client_is_absent_from_an_unweighted_mean():
+  composed = composition.compose(
+      **pieces(aggregator=tff.aggregators.UnweightedMeanFactory())
+  )
+  bad = [*COHORT[:2], client(1, [[7, 8, np.nan]])]
+  state, client_states = start(composed)
+  output = composed.next(state, client_states, bad)
+  np.testing.assert_allclose(output['state']['weights'][1], [(10 + 50) / 2])
 
 
 def test_fields_of_the_update_have_rules_of_their_own():

@@ -1,6 +1,7 @@
 """Every registered method of this project, round by round."""
 
 import collections
+import functools
 
 import pytest
 
@@ -20,6 +21,11 @@ def test_rounds_and_evaluation(name):
   task = tiny.task()
   process = tiny.build(name, task)
   cohort = range(task.num_clients)
+  # Batch normalization divides by the deviation of a few rows, which magnifies
+  # what rounding changes.
+  agree = agree_lib.agree
+  if 'batch_norm' in methods.get(name).needs:
+    agree = functools.partial(agree, rtol=1e-4, atol=1e-5)
   state = agree(process.initialize_seeded, 3)
   clients = [
       agree_lib.on_native(process.initialize_client, state, i) for i in cohort

@@ -13,6 +13,7 @@ from tff_pers.algorithms.fedhm import fedhm_hyperparameters as fedhm_hp
 from tff_pers.client_works import frobenius_decay
 from tff_pers.client_works import local_sgd
 from tff_pers.client_works import local_step
+from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import random
 from tff_pers.data import client_data
@@ -269,6 +270,35 @@ def test_examples_can_count():
   ) / sum(SIZES)
   after = _round(process, state, clients)['state']
   np.testing.assert_allclose(after['weights'][0], expected, atol=1e-6)
+
+
+def test_all_of_full_rank_is_fedavg():
+  """A7: with equal weights, whatever the local step; metrics but energy."""
+  task = tiny.task(client_weighting='uniform')
+  values = dict(
+      tiny.SMALL, momentum=0.5, weight_decay=0.1, clip_norm=0.5
+  )
+  processes = [
+      methods.get(name).build(
+          task, hp.replace(methods.get(name).hyperparameters(), **given)
+      )
+      for name, given in (
+          ('fedhm', dict(values, tiers='1:1')), ('fedavg', values)
+      )
+  ]
+  states = [process.initialize_seeded(3) for process in processes]
+  for _ in range(2):
+    outputs = [
+        _round(process, state, task.train)
+        for process, state in zip(processes, states)
+    ]
+    states = [output['state'] for output in outputs]
+  for found, expected in zip(*(
+      tf.nest.flatten(state['weights']) for state in states
+  )):
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+  assert 'energy_top_rmin' not in outputs[0]['metrics']
+  assert outputs[0]['metrics']['bytes_up'] == outputs[1]['metrics']['bytes_up']
 
 
 def test_one_step_at_full_rank():

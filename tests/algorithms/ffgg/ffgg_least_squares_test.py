@@ -276,6 +276,15 @@ def test_8_private_heterogeneity_costs_exact_clients_nothing():
   np.testing.assert_allclose(floors[0], floors[1], rtol=1e-3)
 
 
+def test_9a_one_local_step_is_ffgg():
+  step = 1 / _oracle().shared_smoothness
+  theta = np.random.default_rng(0).normal(size=10)
+  np.testing.assert_allclose(
+      _sent(_local(1), theta, _task()),
+      step * _sent(_ffgg(1.0), theta, _task()), rtol=0, atol=1e-12,
+  )
+
+
 @pytest.mark.parametrize('num_steps', [1, 10])
 def test_9b_the_optimum_is_a_fixed_point(num_steps):
   sent = _sent(_local(num_steps), _oracle().root, _task())

@@ -62,6 +62,16 @@ def test_local_steps_of_a_visit_match_numpy():
   np.testing.assert_allclose(states[-1]['models'][0], expected, rtol=1e-10)
 
 
+def test_resume_in_mid_epoch_repeats_the_schedule():
+  """perm check 5: a state saved in mid-epoch continues bit for bit."""
+  process = _build()
+  whole = _rounds(process, 6)
+  resumed = _rounds(process, 4, state=whole[1])
+  np.testing.assert_array_equal(
+      resumed[-1]['models'][0], whole[-1]['models'][0]
+  )
+
+
 def test_owner_row_scales_at_the_host():
   """perm check 6: -(w' - w) / (eta N K) = sum_j A[i, j] grad f_j(w_i)."""
   process = _build(learning_rate=1e-5)
@@ -119,6 +129,22 @@ def test_identity_is_local_training_once_per_epoch():
     np.testing.assert_allclose(moved[i], w, rtol=1e-12)
 
 
+def test_identity_in_the_process():
+  """perm check 7, A = I: visits of weight 0 change nothing at all."""
+  process = fixed_mixing.build_shuffling(
+      _PROBLEM.model, np.eye(_N), _hyperparameters()
+  )
+  states = _rounds(process, _N)
+  hosts = visits.hosts_of_epochs(3, _N, 1)
+  before = np.tile(_PROBLEM.start, (_N, 1))
+  for state, host in zip(states, hosts):
+    models = state['models'][0]
+    at_home = host == np.arange(_N)
+    np.testing.assert_array_equal(models[~at_home], before[~at_home])
+    assert np.all(np.any(models != before, axis=1) == at_home)
+    before = models
+
+
 @pytest.mark.parametrize('target', ['uniform', 'one_hot'])
 def test_models_reach_the_minimizer_of_their_mixture(target):
   """perm check 7: A = 1/N reaches argmin F, one-hot on k argmin f_k."""
@@ -134,6 +160,19 @@ def test_models_reach_the_minimizer_of_their_mixture(target):
     # O(eta) bias of the visits; none with a single host.
     atol = 5e-3 if target == 'uniform' else 1e-8
     np.testing.assert_allclose(moved[i], expected, atol=atol)
+
+
+def test_one_client_is_plain_sgd():
+  """perm check 7, N = 1."""
+  problem = visits.random_quadratics(5, 1, 3)
+  process = fixed_mixing.build_shuffling(
+      problem.model, np.ones((1, 1)), _hyperparameters()
+  )
+  moved = _rounds(process, 2, problem=problem)[-1]['models'][0][0]
+  w = problem.start
+  for _ in range(6):
+    w = w - 0.05 * problem.curvatures[0] @ (w - problem.centers[0])
+  np.testing.assert_allclose(moved, w, rtol=1e-12)
 
 
 def _schedules(n, epochs, kind):

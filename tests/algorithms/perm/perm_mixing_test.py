@@ -1,9 +1,11 @@
-"""Mixing weights of PERM: sparse rows, lambda, noise, perm check 10."""
+"""Mixing weights of PERM: sparse rows, lambda, noise, perm checks 10 and 12."""
 
 import collections
+import functools
 
 import numpy as np
 import pytest
+import sklearn.datasets
 import tensorflow as tf
 
 from tests import acting
@@ -205,3 +207,56 @@ def test_polish_inequality():
         smoothness * kappa**2 + n * bound**2 / (2 * smoothness)
     ) * np.sum((hat - star) ** 2)
     assert gap <= limit + 1e-12
+
+
+def _digit_clients(partition):
+  """50 clients with all 1797 digits: IID, or label-sorted slices."""
+  digits = sklearn.datasets.load_digits()
+  x, y = (digits.data / 16).astype(np.float32), digits.target.astype(np.int32)
+  order = np.random.default_rng(0).permutation(len(y))
+  x, y = x[order], y[order]
+  if partition != 'iid':
+    order = np.argsort(y, kind='stable')
+    x, y = x[order], y[order]
+  num_slices = 100 if partition == 'two_classes' else 50
+  slices = np.array_split(np.arange(len(y)), num_slices)
+  if partition == 'two_classes':
+    slices = [np.concatenate([slices[c], slices[c + 50]]) for c in range(50)]
+  clients = [client_data.dense(i, x[s], y[s]) for i, s in enumerate(slices)]
+  return clients, [set(y[s]) for s in slices]
+
+
+@functools.lru_cache(maxsize=None)
+def _digits_process():
+  model = zoo.build('logistic_regression', tf.TensorSpec([None, 64]), 10)
+  return perm.build_perm(
+      model, 50,
+      perm.PermHyperparameters(
+          warmup_rounds=0, local_steps=1, learning_rate=0.1,
+          lambda_scale=10.0,
+      ),
+  )
+
+
+@pytest.mark.parametrize(
+    'partition, low, high, nonzeros, shared',
+    [
+        pytest.param(
+            'iid', 0.75, 1.0, (20, 50), 0.0, marks=pytest.mark.slow
+        ),
+        ('one_class', 0.0, 0.45, (1, 8), 0.90),
+        ('two_classes', 0.45, 0.75, (1, 15), 0.90),
+    ],
+)
+def test_weights_adapt_to_the_partition(partition, low, high, nonzeros, shared):
+  """perm check 12: diffuse for IID clients, sparse for one class per client."""
+  clients, classes = _digit_clients(partition)
+  process = _digits_process()
+  state = process.initialize_seeded(0)
+  output = process.next(state, [()] * 50, clients)
+  weights = output['state']['mixing']
+  assert low <= output['metrics']['weights_entropy'] <= high
+  assert nonzeros[0] <= output['metrics']['weights_nonzeros'] <= nonzeros[1]
+  share = np.array([[bool(a & b) for b in classes] for a in classes])
+  mass = np.sum(weights * share, axis=1)
+  assert mass.mean() >= shared

@@ -97,10 +97,11 @@ def test_a_rule_is_as_good_as_its_worst_cell():
   assert tables.best_rules([one, other], 3) == ['b', 'a', 'd']
 
 
-def test_a_table_that_fails_ends_it(tmp_path, monkeypatch, capsys):
-  monkeypatch.setattr(robustness_table, 'main', lambda argv: 2)
-  assert _benchmark(tmp_path, '--parts=control') == 1
-  assert 'The table control ended with exit code 2' in capsys.readouterr().err
+@pytest.mark.parametrize('code', [1, 2])
+def test_a_table_that_fails_ends_it(tmp_path, monkeypatch, capsys, code):
+  monkeypatch.setattr(robustness_table, 'main', lambda argv: code)
+  assert _benchmark(tmp_path, '--parts=control') == code
+  assert f'control ended with exit code {code}.' in capsys.readouterr().err
 
 
 def _broken(_):

@@ -17,14 +17,14 @@ from tff_pers.runtime import fused
 from tff_pers.runtime import native
 from tff_pers.runtime import worker_process
 
+pytestmark = pytest.mark.usefixtures('native_runtime')
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Starts the worker, computes with it, tells its process id.
 START = '''
 import numpy as np
 import tensorflow_federated as tff
 from tff_pers.runtime import native
-
-pytestmark = pytest.mark.usefixtures('native_runtime')
 native.use()
 add = tff.tensorflow.computation(lambda x: x + 1, np.int32)
 assert add(1) == 2

@@ -1,6 +1,5 @@
 """FedAvg: its fixed points, and how clients are weighted."""
 
-
 import numpy as np
 import pytest
 

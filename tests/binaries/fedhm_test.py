@@ -1,6 +1,5 @@
 """FedHM from flags to files: tiers, their assignment, and slim FedAvg."""
 
-
 import numpy as np
 import pytest
 

@@ -1,6 +1,5 @@
 """`robustness`: a few rounds of rules against attacks."""
 
-
 import numpy as np
 import pytest
 

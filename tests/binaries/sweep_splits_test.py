@@ -1,6 +1,5 @@
 """`sweep_splits`: two rounds on `digits`."""
 
-
 import pytest
 
 from binaries import sweep_splits

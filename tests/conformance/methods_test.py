@@ -23,9 +23,9 @@ def test_rounds_and_evaluation(name):
   cohort = range(task.num_clients)
   # Batch normalization divides by the deviation of a few rows, which magnifies
   # what rounding changes.
-  agree = agree_lib.agree
-  if 'batch_norm' in methods.get(name).needs:
-    agree = functools.partial(agree, rtol=1e-4, atol=1e-5)
+  needs_norm = 'batch_norm' in methods.get(name).needs
+  tolerance = dict(rtol=1e-4, atol=1e-5) if needs_norm else {}
+  agree = functools.partial(agree_lib.agree, **tolerance)
   state = agree(process.initialize_seeded, 3)
   clients = [
       agree_lib.on_native(process.initialize_client, state, i) for i in cohort

@@ -1,6 +1,5 @@
 """Exported models make of a file's cells what reading and fitting make."""
 
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,6 +1,5 @@
 """Programs of events: one clock for all, one small comparison."""
 
-
 import numpy as np
 import pytest
 

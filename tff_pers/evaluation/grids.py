@@ -1,7 +1,7 @@
 """Grids of hyperparameters, one for each variant of a comparison."""
 
 import itertools
-from typing import Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import Collection, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 from tff_pers.data import brackets
 
@@ -69,6 +69,14 @@ def parse_grids(text: str, variants: Sequence[str]) -> dict[str, Grid]:
         f' are an advantage, found {found}.'
     )
   return grids
+
+
+def restricted(text: str, methods: Collection[str]) -> str:
+  """Returns the text of a grid without what other methods alone have."""
+  return ';'.join(
+      part for part in text.split(';')
+      if part.partition(':')[0].strip().rpartition('.')[0] in ('', *methods)
+  )
 
 
 def _factors(text: str) -> dict[str, list[str]]:

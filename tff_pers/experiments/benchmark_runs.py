@@ -18,6 +18,7 @@ from tff_pers.core import files
 from tff_pers.data import brackets
 from tff_pers.data import tasks
 from tff_pers.evaluation import comparison
+from tff_pers.evaluation import grids
 from tff_pers.evaluation import results
 from tff_pers.evaluation import times
 from tff_pers.evaluation import tuning
@@ -180,11 +181,7 @@ def flags_of(
   # The scale has grids and flags of all methods; those of methods that are not
   # compared would be refused.
   if 'grid' not in given:
-    own['grid'] = ';'.join(
-        factor for factor in own['grid'].split(';')
-        if factor.partition(':')[0].rpartition('.')[0].strip()
-        in ('', *compared)
-    )
+    own['grid'] = grids.restricted(own['grid'], compared)
   return {
       name: value for name, value in own.items()
       if name not in table or table[name].kind != 'method'

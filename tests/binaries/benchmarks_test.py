@@ -98,20 +98,22 @@ def test_help_without_a_name_says_which_there_are(capsys):
     assert f'  {name} ' in help_text and own.title in help_text
 
 
-def test_perm_beside_another_method(tmp_path, monkeypatch):
-  perm = _BENCHMARKS['perm']
+def test_a_part_trains_and_writes_its_page(tmp_path, monkeypatch):
+  overview = _BENCHMARKS['overview']
   few = dict(
-      perm.parts['iid'].flags, algos='fedavg,fedavg_finetuned',
+      overview.parts['iid'].flags, algos='fedavg,fedavg_finetuned',
       grid='learning_rate:0.1;fedavg.local_steps:2;fedavg_finetuned.steps:3',
   )
-  perm = perm._replace(parts={'iid': perm.parts['iid']._replace(flags=few)})
-  monkeypatch.setattr(benchmark_runs, 'read', lambda name: perm)
+  overview = overview._replace(
+      parts={'iid': overview.parts['iid']._replace(flags=few)}
+  )
+  monkeypatch.setattr(benchmark_runs, 'read', lambda name: overview)
   assert benchmark.main([
-      'benchmark_perm', '--parts=iid', '--seeds=0', '--num_clients=4',
+      'benchmark', 'overview', '--parts=iid', '--seeds=0', '--num_clients=4',
       '--train_fraction=0.1', '--rounds=1', '--eval_every=1',
       f'--output_dir={tmp_path}',
   ]) == 0
-  page = (tmp_path / 'perm.md').read_text()
-  assert '    python -m binaries.benchmark_perm --scale=cpu' in page
+  page = (tmp_path / 'overview.md').read_text()
+  assert '    python -m binaries.benchmark overview --scale=cpu' in page
   assert '## digits: IID clients' in page
   assert '| fedavg ' in page and '| local_steps=2 |' in page

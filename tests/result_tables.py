@@ -55,11 +55,13 @@ BLOCK = re.compile(
 # curve, `train_loss` that along the clients' steps of the last evaluated round.
 # `golden` is the hash of its method's recorded values. `tiers` has the parameters
 # of the model of every tier, and its accuracy on the test data of all after the
-# last round, as 616610:0.378.
+# last round, as 616610:0.378. `seconds_per_round` is of training, on a machine that
+# other programs may have used.
 COLUMNS = (
     'variant', 'algo', 'flags', 'seed', 'rounds', 'accuracy',
     'accuracy_worst_decile', 'loss', 'bytes_down', 'bytes_up', 'at_border',
     'commit', 'golden', 'least_loss', 'train_loss', 'tiers',
+    'seconds_per_round',
 )
 _LOSSES = ('loss', 'least_loss', 'train_loss')
 _NUMBERS = COLUMNS[3:10]
@@ -81,9 +83,9 @@ def read(name: str) -> list[dict[str, str]]:
   Raises:
     damaged.DamagedError: If a column is missing, or a number is none.
   """
-  # Older files lack the last three columns.
+  # Older files lack the last four columns.
   rows = results.read_rows(
-      str(RESULTS), f'{name}.csv', COLUMNS[:-3], _NUMBERS
+      str(RESULTS), f'{name}.csv', COLUMNS[:-4], _NUMBERS
   )
   return [{**dict.fromkeys(COLUMNS, ''), **row} for row in rows]
 
@@ -184,7 +186,7 @@ def rows_of(
       continue
     last = {name: column[-1] for name, column in run.metrics.items()}
     numbers = {
-        'train_loss': '', **last, **measured,
+        'train_loss': '', 'seconds_per_round': '', **last, **measured,
         'least_loss': min(run.metrics.get('loss_mean', ()), default=''),
     }
     rows.append(dict(
@@ -194,7 +196,7 @@ def rows_of(
         golden=golden.get(brackets.parse(variant)[0], ''), tiers=_tiers(path),
         # An empty cell is what the task lacks. Four digits are shown.
         **{name: numbers[name] and float(f'{float(numbers[name]):.6g}')
-           for name in (*_NUMBERS[2:], *_LOSSES[1:])},
+           for name in (*_NUMBERS[2:], *_LOSSES[1:], COLUMNS[-1])},
     ))
   return rows
 

@@ -44,18 +44,18 @@ def test_a_damaged_file_is_named(name, damage, tmp_path, monkeypatch, capsys):
   assert name in error and error.count('\n') == 1, error
 
 
-def _fitting(task, **given):
-  made = sweep.Sweep('choose', dict(given, task=task), '/x')
+def _fitting(folder, **given):
+  made = sweep.Sweep('choose', dict(given, task='digits'), str(folder))
   first, _ = made.prepare('local_only', 0)
   # pylint: disable-next=protected-access
   return choice._fitting(first.task, choice.DEFAULT_ALGOS)
 
 
-def test_methods_that_do_not_fit_the_task_are_left_out():
+def test_methods_that_do_not_fit_the_task_are_left_out(tmp_path):
   """A model of one layer cannot be split."""
   every = list(choice.DEFAULT_ALGOS)
-  assert _fitting('digits', num_clients=6, model='mlp') == every
-  assert _fitting('digits', num_clients=6) == [
+  assert _fitting(tmp_path, num_clients=6, model='mlp') == every
+  assert _fitting(tmp_path, num_clients=6) == [
       name for name in every if name != 'fedper'
   ]
 

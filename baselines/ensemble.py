@@ -3,7 +3,7 @@
 The baseline of FLoRAL in which every adaptor is a full model.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
-    Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
+    Almansoori, Horvath, Takac. CPAL 2025. https://arxiv.org/abs/2410.03497
 """
 
 import collections

@@ -9,7 +9,7 @@ not matter whether the rows were reduced: D^T D = B^T B, C^T C = H^T H + A^T A.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023.
+    Mishchenko, Islamov, Gorbunov, Horvath. TMLR 2025.
 """
 
 import numpy as np

@@ -12,7 +12,7 @@ private weights, and the client's data; step size, key and budget (see
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023. Algorithm 2, Remark 2.
+    Mishchenko, Islamov, Gorbunov, Horvath. TMLR 2025. Algorithm 2, Remark 2.
 """
 
 from typing import Any, Callable

@@ -9,7 +9,7 @@ The rows of client m form one system C theta + D w = y,
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Example 1, section 5.1).
+    Mishchenko, Islamov, Gorbunov, Horvath. TMLR 2025 (Example 1, section 5.1).
 """
 
 import dataclasses

@@ -4,7 +4,7 @@
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Algorithm 5).
+    Mishchenko, Islamov, Gorbunov, Horvath. TMLR 2025 (Algorithm 5).
 Byzantine-Robust Learning on Heterogeneous Datasets via Bucketing
     Karimireddy, He, Jaggi. ICLR 2022 (MNIST).
 """

@@ -15,7 +15,7 @@ and seeds may be added.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023 (Algorithm 5).
+    Mishchenko, Islamov, Gorbunov, Horvath. TMLR 2025 (Algorithm 5).
 """
 
 import itertools

@@ -8,7 +8,7 @@ Products are mixed, never factors. Adaptors act on weights, not on layers: any
 functional model can be adapted, and `merge` returns plain weights.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
-    Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
+    Almansoori, Horvath, Takac. CPAL 2025. https://arxiv.org/abs/2410.03497
     (sections: papers/floral.md).
 """
 

@@ -11,7 +11,7 @@ Federated Learning with Partial Model Personalization
     Pillutla, Malik, Mohamed, Rabbat, Sanjabi, Xiao. ICML 2022.
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023 (splits: section 5).
+    Mishchenko, Islamov, Gorbunov, Horvath. TMLR 2025 (splits: section 5).
 """
 
 import collections.abc

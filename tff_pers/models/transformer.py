@@ -5,7 +5,7 @@ Federated Learning with Partial Model Personalization (its language model)
     https://arxiv.org/abs/2204.03809
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity (sections 5.2 and 5.4; sizes: papers/partial_personalization.md)
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023.
+    Mishchenko, Islamov, Gorbunov, Horvath. TMLR 2025.
     https://arxiv.org/abs/2305.18285
 Parameter-Efficient Transfer Learning for NLP (adapters)
     Houlsby, Giurgiu, Jastrzebski, Morrone, de Laroussilhe, Gesmundo, Attariyan,

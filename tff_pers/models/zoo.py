@@ -6,7 +6,7 @@ Two-layer CNN for CIFAR-10: Distributed Personalized Empirical Risk Minimization
     Deng, Kamani, Mahdavinia, Mahdavi. NeurIPS 2023 (sizes: ours).
 CNN for CIFAR-10 and VGG-8 for CIFAR-100: Collaborative and Efficient
 Personalization with Mixtures of Adaptors
-    Almansoori, Horvath, Takac. 2024 (sizes: papers/floral.md 5.2).
+    Almansoori, Horvath, Takac. CPAL 2025 (sizes: papers/floral.md 5.2).
 ResNet-18 and ResNet-34: see `resnet`. Models of tokens: see `sequences`.
 Logistic regression of many labels, for tags: Adaptive Federated Optimization.
 Its `accuracy` is the recall at 5.

@@ -1,7 +1,7 @@
 """Adaptors of a batch normalization with running statistics (Batch-NorA).
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
-    Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
+    Almansoori, Horvath, Takac. CPAL 2025. https://arxiv.org/abs/2410.03497
 """
 
 import tensorflow as tf

@@ -10,7 +10,7 @@ largest delay, on which the step size of the theory depends.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023. Algorithm 3.
+    Mishchenko, Islamov, Gorbunov, Horvath. TMLR 2025. Algorithm 3.
 """
 
 import heapq

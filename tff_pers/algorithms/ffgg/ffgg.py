@@ -11,7 +11,7 @@ nothing: training converges to theta* exactly, with any cohort.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023. Algorithms 1, 2 and 3.
+    Mishchenko, Islamov, Gorbunov, Horvath. TMLR 2025. Algorithms 1, 2 and 3.
 """
 
 import collections

@@ -2,7 +2,7 @@
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023. Algorithm 2.
+    Mishchenko, Islamov, Gorbunov, Horvath. TMLR 2025. Algorithm 2.
 """
 
 from typing import Any, Mapping, Optional, Union

@@ -7,8 +7,8 @@
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023. Section 5.3 of the spec sheet:
-    the pipeline of the experiments on real data.
+    Mishchenko, Islamov, Gorbunov, Horvath. TMLR 2025. Section 5.3 of the
+    spec sheet: the pipeline of the experiments on real data.
 """
 
 import collections

@@ -2,7 +2,7 @@
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity
-    Mishchenko, Islamov, Gorbunov, Horvath. 2023. Algorithm 4.
+    Mishchenko, Islamov, Gorbunov, Horvath. TMLR 2025. Algorithm 4.
 """
 
 import collections

@@ -6,7 +6,7 @@ trained jointly by local SGD. The base is averaged as in FedAvg, each adaptor
 weighted by how much clients use it, and routers never leave their clients.
 
 Collaborative and Efficient Personalization with Mixtures of Adaptors.
-    Almansoori, Horvath, Takac. 2024. https://arxiv.org/abs/2410.03497
+    Almansoori, Horvath, Takac. CPAL 2025. https://arxiv.org/abs/2410.03497
     Algorithm 1.
 """
 

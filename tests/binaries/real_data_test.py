@@ -188,8 +188,8 @@ def test_ablations_of_the_paper_are_variants_of_the_part(part):
 
 def test_numbers_stand_beside_the_paper_s(tmp_path):
   (tmp_path / 'summary.csv').write_text(
-      'algo,accuracy_mean,pooled_accuracy_mean,loss_mean\n'
-      'fedavg,0.75,0.7,0.3\nperm,0.8,0.8,0.2\nlocal_only,,,\n'
+      'algo,accuracy_mean,pooled_accuracy_mean,loss_mean,new_accuracy_mean\n'
+      'fedavg,0.75,0.7,0.3,0.65\nperm,0.8,0.8,0.2,0.1\nlocal_only,,,,\n'
   )
   paper = benchmarks.Published(
       'P, Table 1', 'large', {'cpu': 'small', 'paper': ''},
@@ -208,6 +208,10 @@ def test_numbers_stand_beside_the_paper_s(tmp_path):
   sentence, table = benchmark_runs.beside(halved, 'cpu', str(tmp_path))
   assert sentence.endswith('clients of half the mean squared error.')
   assert '0.1500' in table
+  held_out = paper._replace(measure='new_clients')
+  sentence, table = benchmark_runs.beside(held_out, 'cpu', str(tmp_path))
+  assert sentence.endswith('Both are means over clients that never train.')
+  assert '0.6500' in table
   by_example = paper._replace(measure='examples')
   sentence, table = benchmark_runs.beside(by_example, 'cpu', str(tmp_path))
   assert sentence.endswith('Both are means over the test examples of all clients.')

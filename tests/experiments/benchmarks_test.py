@@ -101,7 +101,7 @@ def test_texts_are_kept_as_they_are_typed(tmp_path):
     ('momentum=0]: 0.5', 'momentum=0]: 50 %',
      r"values, fedavg\[momentum=0\] must be a number, found '50 %'"),
     ('measure: examples', 'measure: writers',
-     "measure must be one of clients, examples, largest, half_loss, found 'writers'"),
+     "measure must be one of clients, examples, new_clients, largest, half_loss, found 'writers'"),
     ('- methods: fedavg', '- algos: fedavg',
      'method_options must have the key methods, found none'),
     ('title: A title', 'title: *no_anchor', 'some.yaml must be YAML, found:.*'

@@ -333,6 +333,7 @@ def _measured(measure: str, folder: str) -> dict[str, float]:
     return found
   column, factor = dict(
       clients=('accuracy_mean', 1.0), examples=('pooled_accuracy_mean', 1.0),
+      new_clients=('new_accuracy_mean', 1.0),
       half_loss=('loss_mean', 0.5),
   )[measure]
   return {

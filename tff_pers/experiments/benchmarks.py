@@ -21,6 +21,7 @@ FOLDER = pathlib.Path(__file__).parents[2] / 'binaries' / 'benchmarks'
 MEASURES = {
     'clients': 'means over clients',
     'examples': 'means over the test examples of all clients',
+    'new_clients': 'means over clients that never train',
     'largest': 'accuracies of the largest model on common test data',
     'half_loss': 'means over clients of half the mean squared error',
 }
@@ -50,7 +51,9 @@ class Published(NamedTuple):
   setting: str
   differs: Mapping[str, str]
   values: Mapping[str, float]
-  measure: Literal['clients', 'examples', 'largest', 'half_loss'] = 'clients'
+  measure: Literal[
+      'clients', 'examples', 'new_clients', 'largest', 'half_loss'
+  ] = 'clients'
   pipeline: tuple[str, ...] = ('pretrain_rounds',)
 
   def of(self, variant: str) -> Optional[float]:

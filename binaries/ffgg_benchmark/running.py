@@ -14,8 +14,8 @@ A round at the paper's scale takes about 0.05 CPU seconds per 100 of tau; each
 curve first compiles for up to a minute, which --strategy=loop avoids. The whole
 figure takes about two hours on one core; --taus=100 takes 20 minutes.
 
-Writes a CSV file per curve, figure1.csv, and a figure per task. Rerun the same
-command to resume after the last finished curve.
+Writes a CSV file per curve, figure1.csv, its table figure1_rounds.csv, and a
+figure per task. Rerun the same command to resume after the last finished curve.
 """
 
 import os
@@ -166,7 +166,8 @@ def _run(given: dict[str, Any]) -> None:
   path = os.path.join(output_dir, _CONFIG)
   resume_flags.check(path, config)
   resume_flags.write(path, config)
-  rows = []
+  rows: list[dict[str, Any]] = []
+  table: list[dict[str, str]] = []
   for name in names:
     family = tasks.get(name)
     task = family.build(
@@ -181,10 +182,14 @@ def _run(given: dict[str, Any]) -> None:
       )
     for tau in taus:
       panels[f'tau = {tau}'] = comparison(operator, tau)
-    rows += _run_panels(task, operator, panels, given, output_dir)
+    rows += _run_panels(task, operator, panels, given, output_dir, table)
   results.write_csv(
       os.path.join(output_dir, 'figure1.csv'),
       ('task', 'panel', 'curve', *_COLUMNS), rows,
+  )
+  results.write_csv(
+      os.path.join(output_dir, 'figure1_rounds.csv'),
+      ['curve', *(f'round {r}' for r in _shown(given))], table,
   )
   print(f'Results are in {output_dir}.')
 
@@ -206,8 +211,9 @@ def _run_panels(
     panels: Mapping[str, Sequence[Curve]],
     given: Mapping[str, Any],
     output_dir: str,
+    table: list[dict[str, str]],
 ) -> list[dict[str, Any]]:
-  """Runs and draws the panels of a task, and prints their tables.
+  """Runs and draws the panels of a task, prints and adds to `table`.
 
   Curves are by title of the panel; those whose file exists are not run again.
 
@@ -235,7 +241,9 @@ def _run_panels(
           np.array([int(point['round']) for point in points]),
           np.array([[float(point['norm']) for point in points]]),
       )
-    print(_table(task.name, panel, drawn[panel], given))
+    found = _table(task.name, panel, drawn[panel], given)
+    print(f'\n{results.markdown(list(found[0]), found)}\n')
+    table += found
   error_plots.plot_panels(drawn, output_dir, task.name, '||F(theta)||')
   return rows
 
@@ -263,23 +271,26 @@ def _points(task, operator, curve, given, title: str):
   return points
 
 
-def _table(task_name, panel, curves, given) -> str:
-  """Returns a table of ||F|| at chosen rounds, beside calibrated numbers."""
-  shown = [r for r in _ROUNDS if r <= given['rounds']]
+def _shown(given: Mapping[str, Any]) -> list[int]:
+  return [r for r in _ROUNDS if r <= given['rounds']]
+
+
+def _table(task_name, panel, curves, given) -> list[dict[str, str]]:
+  """Returns ||F|| by curve at chosen rounds, beside calibrated numbers."""
   known: Mapping[str, Mapping[str, str]] = {}
   if (task_name, given['scale']) == ('overpersonalized', 'paper'):
     known = calibrated(panel)
   rows = []
   for label, curve in curves.items():
-    row = dict(curve=label)
-    for r in shown:
+    row = dict(curve=f'{task_name}, {panel}: {label}')
+    for r in _shown(given):
       value = curve.values[0][curve.rounds == r]
       text = f'{value[0]:.2g}' if value.size else '-'
       if label in known:
         text += f' ({float(known[label][str(r)]):.2g})'
       row[f'round {r}'] = text
     rows.append(row)
-  return f'\n{task_name}, {panel}\n\n{results.markdown(list(rows[0]), rows)}\n'
+  return rows
 
 
 main = flags.Program(

@@ -196,8 +196,8 @@ def test_figure_and_table_are_made(folder, capsys):
   for suffix in ('.png', '.svg'):
     assert (folder / f'overpersonalized_control{suffix}').stat().st_size > 5000
   text = capsys.readouterr().out
-  assert 'overpersonalized_control, tau = 3' in text
-  assert '| Scaffold' in text
+  assert '| overpersonalized_control, tau = 3: Scaffold' in text
+  assert len(csv_rows.read(folder / 'figure1_rounds.csv')) == text.count('\n| over')
 
 
 def test_calibrated_numbers_stand_beside_those_of_the_papers_scale():
@@ -208,9 +208,13 @@ def test_calibrated_numbers_stand_beside_those_of_the_papers_scale():
   made = lambda task, **changes: running._table(  # pylint: disable=protected-access
       task, 'tau = 100', {'FFGG, GD': curve}, {**given, **changes}
   )
-  assert '| 1.5 (1.5) | 0.8 (0.83) |' in made('overpersonalized')
-  assert '(' not in made('overpersonalized', scale='tiny').split('GD')[1]
-  assert '(' not in made('overpersonalized_control').split('GD')[1]
+  row = {'round 10': '1.5', 'round 100': '0.8'}
+  assert made('overpersonalized') == [{
+      'curve': 'overpersonalized, tau = 100: FFGG, GD',
+      'round 10': '1.5 (1.5)', 'round 100': '0.8 (0.83)',
+  }]
+  assert made('overpersonalized', scale='tiny')[0].items() >= row.items()
+  assert made('overpersonalized_control')[0].items() >= row.items()
 
 
 def test_other_rounds_are_a_sentence(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Theorems 1 and 3, Lemmas 7 and 14 and the bound on risks, measured.
+"""Theorems 1 to 3, Lemmas 7 and 14 and the bound on risks, measured.
 
 On the quadratics of `perm_runs` (curvatures in [0.5, 2], sizes 2, 2, 4, 7), by
 simulations in NumPy; other tests find the process to do the same
@@ -130,6 +130,30 @@ def _permutations(num_epochs, rng):
   return np.concatenate([
       rng.permutation(_N)[shifted] for _ in range(num_epochs)
   ])
+
+
+def test_theorem_2_is_linear_in_the_error_of_the_weights():
+  """After many epochs, for weights of a first stage of 2, 8 and 32 rounds."""
+  rng, star = np.random.default_rng(0), _rows_at(_gradients(_OPTIMUM))
+  best = np.stack([_PROBLEM.minimizer(row) for row in star])
+
+  def distance(weights):
+    rate = 2 * np.log(512) / (_MU * _N * 2 * 512)
+    return np.linalg.norm(visits.last(visits.run(
+        _PROBLEM, weights, _permutations(512, rng), learning_rate=rate,
+        local_steps=2,
+    )) - best)
+
+  rows = [
+      _rows_at(_gradients(_first_stage(num_rounds, 4, 0.0, 1, rng)))[0]
+      for num_rounds in (2, 8, 32)
+  ]
+  errors = np.linalg.norm(np.array(rows) - star, axis=(1, 2))
+  distances = [distance(weights) for weights in rows]
+  # What is left with exact weights is of the order of shuffling.
+  assert distance(star) < distances[-1] / 2
+  np.testing.assert_allclose(distances / errors, 1.75, rtol=0.15)
+  assert errors[0] > 5 * errors[-1]
 
 
 def test_theorem_3_in_epochs():

@@ -2,7 +2,9 @@
 
 import dataclasses
 import importlib
+import os
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -43,7 +45,8 @@ def test_choose_trains_nothing_that_tune_has_trained(tmp_path, monkeypatch):
 
 def _experiment(**given):
   given = dict(dict(num_clients=4, rounds=2), **given)
-  point = sweep.Sweep('tune', given, '/none')
+  folder = os.path.join(tempfile.gettempdir(), 'none')  # Nothing is written.
+  point = sweep.Sweep('tune', given, folder)
   return point.prepare('fedavg', 0)[0]
 
 
@@ -52,8 +55,8 @@ def _key():
   return kept_runs.key(_experiment())
 
 
-def test_places_are_not_in_the_key(key):
-  assert kept_runs.key(_experiment(output_dir='/elsewhere')) == key
+def test_places_are_not_in_the_key(key, tmp_path):
+  assert kept_runs.key(_experiment(output_dir=str(tmp_path))) == key
 
 
 @pytest.mark.parametrize('given', [

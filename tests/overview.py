@@ -29,10 +29,10 @@ Rows = Mapping[str, Sequence[Mapping[str, str]]]
 def scores(rows: Rows) -> pd.DataFrame:
   """Returns a row for each run, with `task`, `method`, `score`, `shown`, `MB`, `s`.
 
-  `s` has the seconds of training, where they are known. A score is an accuracy. Where there is none it is minus the loss in units of
-  the least mean loss of the task, so that .01 is one percent of it. `whole`
-  says whether the method has as many seeds as any on that task; a run that
-  diverged has no row.
+  A score is an accuracy. Where there is none it is minus the loss in units of
+  the least mean loss of the task, so that .01 is one percent of it. `s` are the
+  seconds of training, NaN where they are not known. `whole` says whether the
+  method has as many seeds as any on that task; a run that diverged has no row.
 
   Raises:
     ValueError: If a method has runs of different flags on a task.

@@ -213,7 +213,7 @@ def _run_panels(
     output_dir: str,
     table: list[dict[str, str]],
 ) -> list[dict[str, Any]]:
-  """Runs and draws the panels of a task, prints and adds to `table`.
+  """Runs and draws the panels of a task, prints their tables, adds to `table`.
 
   Curves are by title of the panel; those whose file exists are not run again.
 

@@ -56,12 +56,12 @@ BLOCK = re.compile(
 # `golden` is the hash of its method's recorded values. `tiers` has the parameters
 # of the model of every tier, and its accuracy on the test data of all after the
 # last round, as 616610:0.378. `seconds_per_round` is of training, on a machine that
-# other programs may have used.
+# other programs may have used, `new_accuracy` of clients that never train.
 COLUMNS = (
     'variant', 'algo', 'flags', 'seed', 'rounds', 'accuracy',
     'accuracy_worst_decile', 'loss', 'bytes_down', 'bytes_up', 'at_border',
     'commit', 'golden', 'least_loss', 'train_loss', 'tiers',
-    'seconds_per_round',
+    'seconds_per_round', 'new_accuracy',
 )
 _LOSSES = ('loss', 'least_loss', 'train_loss')
 _NUMBERS = COLUMNS[3:10]
@@ -83,9 +83,9 @@ def read(name: str) -> list[dict[str, str]]:
   Raises:
     damaged.DamagedError: If a column is missing, or a number is none.
   """
-  # Older files lack the last four columns.
+  # Older files lack the last five columns.
   rows = results.read_rows(
-      str(RESULTS), f'{name}.csv', COLUMNS[:-4], _NUMBERS
+      str(RESULTS), f'{name}.csv', COLUMNS[:-5], _NUMBERS
   )
   return [{**dict.fromkeys(COLUMNS, ''), **row} for row in rows]
 
@@ -187,6 +187,7 @@ def rows_of(
     last = {name: column[-1] for name, column in run.metrics.items()}
     numbers = {
         'train_loss': '', 'seconds_per_round': '', **last, **measured,
+        'new_accuracy': _new_accuracy(run),
         'least_loss': min(run.metrics.get('loss_mean', ()), default=''),
     }
     rows.append(dict(
@@ -196,9 +197,17 @@ def rows_of(
         golden=golden.get(brackets.parse(variant)[0], ''), tiers=_tiers(path),
         # An empty cell is what the task lacks. Four digits are shown.
         **{name: numbers[name] and float(f'{float(numbers[name]):.6g}')
-           for name in (*_NUMBERS[2:], *_LOSSES[1:], COLUMNS[-1])},
+           for name in (*_NUMBERS[2:], *_LOSSES[1:], *COLUMNS[-2:])},
     ))
   return rows
+
+
+def _new_accuracy(run: results.Run) -> Any:
+  """Returns the accuracy of clients that never train; '' if there are none."""
+  clients = run.clients or {}
+  if 'accuracy' not in clients or all(clients['seen']):
+    return ''
+  return comparison.final_summary(run, 'accuracy', seen=0).mean
 
 
 def _tiers(folder: str) -> str:
@@ -280,6 +289,7 @@ def table(name: str, with_losses: bool = False) -> str:
         'seeds': len(own),
         f'{metric}_mean': comparison.mean(_column(own, metric)),
         f'{metric}_std': comparison.std(_column(own, metric)),
+        'new clients': comparison.mean(_column(own, 'new_accuracy')),
         'tiers': _of_tiers(own) if len(sizes) > 1 else '',
         **{
             column.replace('_', ' '): comparison.mean(_column(own, column))

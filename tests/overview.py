@@ -27,12 +27,12 @@ Rows = Mapping[str, Sequence[Mapping[str, str]]]
 
 
 def scores(rows: Rows) -> pd.DataFrame:
-  """Returns a row for each run, with `task`, `method`, `score`, `shown`, `MB`, `s`.
+  """Returns a row for each run, with `task`, `method`, `score`, `shown`, `MB`.
 
   A score is an accuracy. Where there is none it is minus the loss in units of
-  the least mean loss of the task, so that .01 is one percent of it. `s` are the
-  seconds of training, NaN where they are not known. `whole` says whether the
-  method has as many seeds as any on that task; a run that diverged has no row.
+  the least mean loss of the task, so that .01 is one percent of it. `whole`
+  says whether the method has as many seeds as any on that task; a run that
+  diverged has no row.
 
   Raises:
     ValueError: If a method has runs of different flags on a task.
@@ -40,10 +40,7 @@ def scores(rows: Rows) -> pd.DataFrame:
   runs = pd.DataFrame([
       dict(task=task, **row) for task, own in rows.items() for row in own
   ]).rename(columns=dict(variant='method'))
-  columns = [
-      'accuracy', 'loss', 'rounds', 'bytes_down', 'bytes_up',
-      'seconds_per_round',
-  ]
+  columns = ['accuracy', 'loss', 'rounds', 'bytes_down', 'bytes_up']
   runs[columns] = runs[columns].apply(pd.to_numeric)
   grouped = runs.groupby(['task', 'method'])
   mixed = grouped[['algo', 'flags']].nunique().max(axis=1)
@@ -56,7 +53,6 @@ def scores(rows: Rows) -> pd.DataFrame:
   seeds = grouped['seed'].transform('nunique')
   runs['whole'] = seeds == seeds.groupby(runs['task']).transform('max')
   runs['MB'] = runs['rounds'] * (runs['bytes_down'] + runs['bytes_up']) / 1e6
-  runs['s'] = runs['rounds'] * runs['seconds_per_round']
   runs['shown'] = runs['accuracy'].fillna(runs['loss'])
   least = grouped['loss'].mean().groupby('task').min()
   runs['score'] = runs['accuracy'].fillna(
@@ -136,19 +132,14 @@ def page(
   ]
   grouped = runs.groupby(['method', 'task'])[['shown', 'mark', 'whole']]
   cells = grouped.apply(_cell).unstack().fillna('')
-  costs = runs.groupby('method')[['MB', 's']].agg(
-      lambda column: column.mean(skipna=False)
-  ).dropna(axis='columns', how='all')
+  sent = runs.groupby('method')['MB'].mean()
   # Methods that lack tasks follow, in alphabetical order.
   names = [*rank.index, *sorted(set(cells.index) - set(rank.index))]
   lines = [{
       'method': f'`{name}`',
       'mean rank': f'{rank[name]:.1f}' if name in rank else '',
       **{task: cells.loc[name, task] for task in rows},
-      **{
-          cost: f'{costs[cost][name]:.2f}' if name in rank else ''
-          for cost in costs
-      },
+      'MB': f'{sent[name]:.2f}' if name in rank else '',
   } for name in names]
   if len(rows) > len(names):  # A long table is easier to read than a wide one.
     lines = [{
@@ -156,11 +147,10 @@ def page(
     } for title in list(lines[0])[1:]]
   table = results.markdown(list(lines[0]), lines)
   star = ' \\*: the best value is at an end of its grid;' * ('*' in table)
-  seconds = ', and its seconds of training' * ('s' in costs)
   text = [
       table,
       f'(Means over seeds ± the standard deviation;{star} MB of a client in a'
-      f' whole run{seconds}, mean over tasks.)',
+      ' whole run, mean over tasks.)',
   ]
   if is_enough(of_tasks):
     text += [*_verdict(of_tasks), f'![Mean ranks]({picture})']

@@ -14,7 +14,7 @@ def _rows(by_method, column='accuracy', tasks=_TASKS):
       task: [
           dict(variant=method, algo=method, flags='', seed=str(seed),
                accuracy='', loss='', rounds='10', bytes_down='2e5',
-               bytes_up='1e5', at_border='no', seconds_per_round='')
+               bytes_up='1e5', at_border='no')
           | {column: str(value + 0.02 * seed - 0.01)}
           for method, values in by_method.items()
           for value in values[i:i + 1] for seed in (0, 1)
@@ -61,18 +61,6 @@ def test_tasks_are_rows_where_they_are_more_than_methods():
   values = {'a': [0.9] * 3, 'b': [0.8] * 3}
   lines = overview.page(_rows(values, tasks='xyz'), lambda row: '', '')
   assert lines.splitlines()[0].split('|')[1:-1] == [' task      ', ' `a`           ', ' `b`           ']
-
-
-def test_seconds_are_of_whole_runs_on_all_tasks():
-  rows = _rows({'good': [0.9, 0.8], 'bad': [0.1, 0.2]}, tasks='ab')
-  for own in rows.values():
-    for row in own[:2]:
-      row['seconds_per_round'] = '0.25'
-  rows['b'][2]['seconds_per_round'] = '0.5'  # Of three runs it is not known.
-  lines = overview.page(rows, lambda row: '', '').splitlines()
-  assert [line.split('|')[-2].strip() for line in lines[:1] + lines[2:4]] == [
-      's', '2.50', 'nan'
-  ]
 
 
 def test_runs_of_other_flags_are_not_averaged():

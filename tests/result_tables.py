@@ -55,13 +55,11 @@ BLOCK = re.compile(
 # curve, `train_loss` that along the clients' steps of the last evaluated round.
 # `golden` is the hash of its method's recorded values. `tiers` has the parameters
 # of the model of every tier, and its accuracy on the test data of all after the
-# last round, as 616610:0.378. `seconds_per_round` is of training, on a machine that
-# other programs may have used, `new_accuracy` of clients that never train.
+# last round, as 616610:0.378. `new_accuracy` is of clients that never train.
 COLUMNS = (
     'variant', 'algo', 'flags', 'seed', 'rounds', 'accuracy',
     'accuracy_worst_decile', 'loss', 'bytes_down', 'bytes_up', 'at_border',
-    'commit', 'golden', 'least_loss', 'train_loss', 'tiers',
-    'seconds_per_round', 'new_accuracy',
+    'commit', 'golden', 'least_loss', 'train_loss', 'tiers', 'new_accuracy',
 )
 _LOSSES = ('loss', 'least_loss', 'train_loss')
 _NUMBERS = COLUMNS[3:10]
@@ -83,9 +81,9 @@ def read(name: str) -> list[dict[str, str]]:
   Raises:
     damaged.DamagedError: If a column is missing, or a number is none.
   """
-  # Older files lack the last five columns.
+  # Older files lack the last four columns.
   rows = results.read_rows(
-      str(RESULTS), f'{name}.csv', COLUMNS[:-5], _NUMBERS
+      str(RESULTS), f'{name}.csv', COLUMNS[:-4], _NUMBERS
   )
   return [{**dict.fromkeys(COLUMNS, ''), **row} for row in rows]
 
@@ -186,7 +184,7 @@ def rows_of(
       continue
     last = {name: column[-1] for name, column in run.metrics.items()}
     numbers = {
-        'train_loss': '', 'seconds_per_round': '', **last, **measured,
+        'train_loss': '', **last, **measured,
         'new_accuracy': _new_accuracy(run),
         'least_loss': min(run.metrics.get('loss_mean', ()), default=''),
     }
@@ -197,7 +195,7 @@ def rows_of(
         golden=golden.get(brackets.parse(variant)[0], ''), tiers=_tiers(path),
         # An empty cell is what the task lacks. Four digits are shown.
         **{name: numbers[name] and float(f'{float(numbers[name]):.6g}')
-           for name in (*_NUMBERS[2:], *_LOSSES[1:], *COLUMNS[-2:])},
+           for name in (*_NUMBERS[2:], *_LOSSES[1:], COLUMNS[-1])},
     ))
   return rows
 

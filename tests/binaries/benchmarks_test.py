@@ -109,11 +109,11 @@ def test_a_part_trains_and_writes_its_page(tmp_path, monkeypatch):
   )
   monkeypatch.setattr(benchmark_runs, 'read', lambda name: overview)
   assert benchmark.main([
-      'benchmark', 'overview', '--parts=iid', '--seeds=0', '--num_clients=4',
+      'benchmark_perm', '--parts=iid', '--seeds=0', '--num_clients=4',
       '--train_fraction=0.1', '--rounds=1', '--eval_every=1',
       f'--output_dir={tmp_path}',
   ]) == 0
   page = (tmp_path / 'overview.md').read_text()
-  assert '    python -m binaries.benchmark overview --scale=cpu' in page
+  assert '    python -m binaries.benchmark_perm --scale=cpu' in page
   assert '## digits: IID clients' in page
   assert '| fedavg ' in page and '| local_steps=2 |' in page

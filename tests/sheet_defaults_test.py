@@ -64,6 +64,7 @@ _FLORAL = (
     ('floral', 'router_warmup_steps', 20, 'floral 2.6'),
     ('floral', 'adapt_epochs', 5, 'ours: as the others'),
     ('floral', 'router_warmup_learning_rate', 1.0, 'floral 2.6'),
+    ('floral', 'adapt_kernels', 'all', 'floral 5.7'),
     ('floral', 'conv_form', 'balanced_2d', 'floral 3.2'),
     ('floral', 'adapt_bias', True, 'floral 3.3'),
     ('floral', 'adapt_norm', False, 'floral 3.4'),

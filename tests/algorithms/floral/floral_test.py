@@ -367,6 +367,23 @@ def test_hyperparameters_say_what_adaptors_are_like(hyperparameters, options):
     assert found.plan != _hyperparameters().adapt(model, 3).plan
 
 
+@pytest.mark.parametrize('kind, adapted', [
+    ('all', ['conv/kernel', 'conv/bias', 'dense/kernel']),
+    ('conv', ['conv/kernel', 'conv/bias']),
+    ('dense', ['dense/kernel']),
+])
+def test_kernels_of_one_kind_have_adaptors(kind, adapted):
+  # Their biases follow them, as in the paper's Table 5.
+  plan = _hyperparameters(adapt_kernels=kind).adapt(_described_model(), 3).plan
+  assert [x.weight.name for x in plan if x.adaptor] == adapted
+
+
+def test_kernels_of_one_kind_are_no_choice_where_there_is_but_one():
+  model = zoo.build('mlp_small', tf.TensorSpec([None, 4]), 2)
+  with pytest.raises(ValueError, match='left at all .*, found dense'):
+    _hyperparameters(adapt_kernels='dense').adapt(model, 3)
+
+
 @pytest.mark.parametrize('num_classes, options, rank, scale', [
     (10, {}, 4, 9 / 4), (3, {}, 2, 1), (2, {}, 1, 1), (0, {}, 1, 1),
     # 0.9 * 640 / 74 = 7.8: the budget allows more.

@@ -59,9 +59,16 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
       ' number of classes less one, or of outputs; 1: as in the paper.',
       minimum=0, when='rank=0',
   )
+  adapt_kernels: str = hp.field(
+      'all',
+      'Which kernels have adaptors (Table 5): all, those of convolutions alone'
+      ' (conv), or those of dense layers alone (dense).',
+      choices=('all', 'conv', 'dense'),
+  )
   conv_form: str = hp.field(
       'balanced_2d', 'How convolution kernels are factorised.',
       choices=adaptor_forms.CONV_FORMS,
+      when='adapt_kernels!=dense',
   )
   adapt_bias: bool = hp.field(True, 'Whether adaptors have biases.')
   adapt_norm: bool = hp.field(
@@ -139,8 +146,17 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
             f' the model has no weight of kind {kind}, found'
             f' {conditions.as_text(value)}.'
         )
+    if self.adapt_kernels != 'all' and not kinds >= {'conv', 'dense'}:
+      raise ValueError(
+          '`adapt_kernels` must be left at all unless the model has convolutions'
+          f' and dense layers, found {self.adapt_kernels}.'
+      )
+    others = {'conv', 'dense'} - {self.adapt_kernels}
     return adaptors.floral(
         model, num_adaptors, conv_form=self.conv_form,
+        predicate=None if self.adapt_kernels == 'all' else (
+            lambda weight: weight.kind not in others
+        ),
         adapt_bias=self.adapt_bias, adapt_norm=self.adapt_norm,
         rank=self.rank or None, budget=None if self.rank else self.budget_,
         min_rank=self.min_rank or min(

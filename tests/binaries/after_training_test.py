@@ -290,6 +290,18 @@ def test_who_does_not_adapt_is_tested_on_all_rows(
   assert ('tested on all of their rows' in capsys.readouterr().out) != adapts
 
 
+def test_a_new_client_with_one_row_is_tested_on_it(folder, tmp_path):
+  data = _table(tmp_path / 'next.csv', ['ann', 'zoe'], 10)
+  with open(data, 'a', encoding='utf-8') as file:
+    file.write('one,50,red,yes\n')
+  assert _evaluate(
+      f'--run={folder}/run', f'--data_dir={data}', f'--output_dir={tmp_path}/n'
+  ) == 0
+  row = _clients(tmp_path / 'n')['one']
+  assert row['seen'] == '0'
+  assert np.isfinite(float(row['loss']))
+
+
 def test_each_row_has_the_model_of_its_client_unless_one_is_named(
     folder, tmp_path
 ):

@@ -46,14 +46,21 @@ def grows(saved: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
   return isinstance(before, int) and isinstance(after, int) and after > before
 
 
-def check_splits(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-  """Refuses a run whose rows would now be split or scaled differently.
+def check_data(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+  """Refuses a run whose rows are others now, or split or scaled differently.
 
   `saved` is the run's `config.json`, `config` what the same flags give now.
 
   Raises:
-    flags.UsageError: If they would.
+    flags.UsageError: If they are.
   """
+  if saved.get('rows', config['rows']) != config['rows']:
+    raise flags.UsageError(
+        '`--data_dir` must hold the rows that the run was trained on, found'
+        ' others: they have changed since, so that test rows of now may have'
+        ' been training rows. Tip: put the old rows back, or train with another'
+        ' --output_dir.'
+    )
   if saved.get('splits', '') != config['splits']:
     raise flags.UsageError(
         'A run can only be resumed if its rows are split into training and test'
@@ -160,7 +167,7 @@ def check_fits(
       differ, or no round is left.
   """
   saved = results.read_config(source)
-  check_splits(saved, experiment.config)
+  check_data(saved, experiment.config)
   # States of two methods may look alike and mean different things.
   method = brackets.parse(saved['variant'])[0]
   if experiment.method.name != method:

@@ -1,6 +1,7 @@
 """Builds from flags one method on one task with one seed."""
 
 import dataclasses
+import hashlib
 from importlib import metadata
 import platform
 import re
@@ -248,6 +249,7 @@ def build(
           metric=metric,
           revision=method.revision,
           splits=task.splits,
+          rows=_fingerprint(full),
           y_is_scaled=(
               task.features is not None and task.features.y_mean is not None
           ),
@@ -258,6 +260,20 @@ def build(
       metric=metric,
       promised=promised,
   )
+
+
+def _fingerprint(task: task_lib.Task) -> str:
+  """Returns a hash of clients' names and rows, whatever the order of either.
+
+  Returns '' if the task's clients have no keys, because it makes its own data.
+  """
+  if task.client_keys is None:
+    return ''
+  names: Iterable[Any] = range(len(task.client_keys))
+  if task.client_names is not None:
+    names = task.client_names
+  lines = sorted(f'{key} {name}' for key, name in zip(task.client_keys, names))
+  return hashlib.sha256('\n'.join(lines).encode()).hexdigest()[:16]
 
 
 def is_same_command(
@@ -295,9 +311,9 @@ def check_same(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
 
   Raises:
     flags.UsageError: Names the first flag that differs, with both values, or
-      says that rows would be split differently.
+      says that rows have changed or would be split differently.
   """
-  continuing.check_splits(saved, config)
+  continuing.check_data(saved, config)
   old, new = _all_flags(saved), _all_flags(config)
   names = set(old) | set(new)
   if continuing.grows(saved, new):

@@ -208,6 +208,8 @@ def _split(experiment, table: tables.Table, rows, name: str):
   if table.is_test is not None:
     is_test = table.is_test[rows]
     return rows[~is_test], rows[is_test]
+  if len(rows) == 1:  # Nothing is left to adapt to.
+    return rows[:0], rows
   fraction = experiment.flag('train_fraction') or 0.8
   [split] = split_lib.split_clients(
       [len(rows)], experiment.flag('seed'), fraction, names=[name],

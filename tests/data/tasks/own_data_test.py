@@ -112,6 +112,20 @@ def test_num_classes_may_exceed_the_labels_found(tmp_path):
   assert task.num_classes == 5 and task.class_counts.shape == (3, 5)
 
 
+def test_num_classes_must_be_the_number_of_names(tmp_path):
+  path = _npz(tmp_path, y=np.array(list('uvw') * 4))
+  with pytest.raises(errors.DataError, match='left out or 3, .* found 5'):
+    _build('npz', path, own_data.OwnDataOptions(num_classes=5))
+
+
+def test_targets_whose_differences_float32_loses_are_refused(tmp_path):
+  # Near 1.7e9, float32 has steps of 128.
+  y = 1.7e9 + np.linspace(0, 60, 12)
+  with pytest.raises(errors.DataError, match='Tip: subtract 1700000000 from y'):
+    _build('npz', _npz(tmp_path, y=y))
+  _build('npz', _npz(tmp_path, y=y - 1.7e9 + 2024))
+
+
 def test_num_clients_takes_a_sample(tmp_path):
   task = _build('npz', _npz(tmp_path), num_clients=2)
   assert task.num_clients == 2

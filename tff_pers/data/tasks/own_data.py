@@ -25,6 +25,8 @@ from tff_pers.data.tasks import registry
 
 # Maximum number of clients that a sentence names.
 _NAMED = 8
+# Largest share of the standard deviation of y that float32 may round away.
+_MAX_LOST = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,9 +262,13 @@ def _labels_or_targets(
           f'{where} must be numbers with --{name}_kind=regression, found'
           f' {table.classes[0]!r}.'
       )
-    labels = checks.labels(
-        table.y, where, options.num_classes, table.place
-    )
+    if options.num_classes not in (0, len(table.classes)):
+      raise errors.DataError(
+          f'--{name}_num_classes must be left out or'
+          f' {len(table.classes)}, the number of names in {where}, found'
+          f' {options.num_classes}.'
+      )
+    labels = checks.labels(table.y, where, place=table.place)
     return (*labels, table.classes)
   is_whole = table.y.dtype.kind in 'iub'
   is_classes = options.kind == 'classification' or (
@@ -270,7 +276,9 @@ def _labels_or_targets(
       and (table.spelling is not None or options.num_classes > 0)
   )
   if not is_classes:
-    return checks.targets(table.y, where, table.place), 0, None
+    targets = checks.targets(table.y, where, table.place)
+    _check_differences(table.y, targets, where)
+    return targets, 0, None
   if options.num_classes or not is_whole:
     labels = checks.labels(table.y, where, options.num_classes, table.place)
     return (*labels, None)
@@ -279,6 +287,18 @@ def _labels_or_targets(
   usual = tuple(map(str, range(len(distinct))))
   labels = checks.labels(codes, where, place=table.place)
   return (*labels, None if names == usual else names)
+
+
+def _check_differences(y: np.ndarray, rounded: np.ndarray, where: str) -> None:
+  """Raises a DataError if float32 loses how targets differ, as of times."""
+  y = y.astype(np.float64)
+  lost, spread = np.sqrt(np.mean((rounded - y) ** 2)), y.std()
+  if spread and lost > _MAX_LOST * spread:
+    raise errors.DataError(
+        f'{where} must keep its differences as float32, found values near'
+        f' {y.mean():.6g} with a standard deviation of {spread:.3g}, of which'
+        f' rounding takes {lost:.2g}. Tip: subtract {y.min():.17g} from y.'
+    )
 
 
 def _of_y(

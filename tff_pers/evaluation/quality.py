@@ -106,6 +106,8 @@ _OF_TARGETS: Mapping[str, Callable[[Predictions], float]] = dict(
         _sklearn().r2_score(*found) if np.ptp(found.y) else np.nan
     ),
 )
+# All that a task's own metrics may not be called.
+NAMES = (*_OF_LABELS, *_OF_TARGETS)
 
 
 def of_clients(

@@ -32,7 +32,7 @@ def test_rounds_end_by_auc(data, tmp_path, capsys):
   ]) == 0
   output = capsys.readouterr().out
   assert '2 classes (no: 1160, yes: 40 rows)' in output
-  assert 'Validation metric: auc (--metric).' in output
+  assert 'Validation metric: auc (--metric). F1 is of yes.' in output
   assert 'validation auc' in output and '| balanced_accuracy |' in output
   # One or two of ten are found by then.
   assert 'hardly above that of always predicting no' in output

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn import metrics as sklearn_metrics
 
 from tff_pers.evaluation import quality
 
@@ -41,6 +42,26 @@ def test_three_classes_by_hand():
   assert found['f1'] == pytest.approx((1 + 2 / 3 + 2 / 3) / 3)
   # Against the rest: 1; 2.5 of 3 pairs; 3 of 4, as one 2 is like the others.
   assert found['auc'] == pytest.approx((1 + 2.5 / 3 + 3 / 4) / 3)
+
+
+def test_f1_is_over_the_classes_of_a_client():
+  """A class that it neither has nor is predicted is no mistake."""
+  y = np.array([3, 7, 7, 3])
+  right = quality.Predictions(y, np.eye(10)[y])
+  assert _metrics(right)['f1'] == 1.0
+  wrong = np.array([3, 7, 5, 3])
+  found = _metrics(quality.Predictions(y, np.eye(10)[wrong]))
+  expected = sklearn_metrics.f1_score(y, wrong, average='macro')
+  assert found['f1'] == pytest.approx(expected)
+
+
+def test_f1_of_two_classes_is_of_the_second():
+  negative, positive = _of([0, 0], [0.1, 0.2]), _of([1, 1], [0.9, 0.8])
+  assert np.isnan(_metrics(negative)['f1']) and _metrics(positive)['f1'] == 1.0
+  assert quality.mean([negative, positive], 'f1') == 1.0
+  # Predicted, but not there; there, but not predicted.
+  for one in (_of([0, 0], [0.1, 0.8]), _of([0, 1], [0.1, 0.2])):
+    assert _metrics(one)['f1'] == 0.0
 
 
 def test_a_client_of_one_class_has_no_auc_and_does_not_count():

@@ -1,6 +1,7 @@
 """`--rounds=auto` and default rounds of users' data, by the programs."""
 
 import math
+import types
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from tests import csv_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
 from tff_pers.evaluation import stopping
+from tff_pers.experiments import auto_rounds
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import runner
@@ -90,6 +92,29 @@ def test_the_upper_bound_follows_from_the_default(data):
   assert _build(
       data, rounds='auto', npz_kind='regression'
   ).stopping.metric == 'rmse'
+
+
+def _regression(**metrics):
+  """Returns what decides on the metric of a task."""
+  return types.SimpleNamespace(
+      name='mine', num_classes=0, metrics=metrics, about='',
+      model=types.SimpleNamespace(has_one_label=True),
+  )
+
+
+@pytest.mark.parametrize('name', [
+    'loss', 'num_test', 'num_validation', 'f1', 'majority', 'rmse',
+])
+def test_raises_on_a_metric_with_the_name_of_a_column(name):
+  with pytest.raises(flags.UsageError, match=f'has, found {name!r}'):
+    auto_rounds.metric(_regression(**{name: np.dot}), 'auto')
+
+
+def test_a_message_lists_each_metric_once():
+  with pytest.raises(
+      flags.UsageError, match='one of auto, loss, mae, rmse, r2, own on this'
+  ):
+    auto_rounds.metric(_regression(own=np.dot), 'auc')
 
 
 def test_ends_of_epochs_are_evaluated(data):

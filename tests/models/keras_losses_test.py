@@ -27,9 +27,9 @@ class _Pinball(K.Loss):
     return tf.reduce_mean(tf.maximum(0.5 * (y - p), 0.5 * (p - y)), axis=-1)
 
 
-def _network(outputs, activation=None):
+def _network(outputs, activation=None, **options):
   return tf.keras.Sequential(
-      [L.InputLayer([4]), L.Dense(outputs, activation)]
+      [L.InputLayer([4]), L.Dense(outputs, activation, **options)]
   )
 
 
@@ -188,6 +188,57 @@ def test_what_a_model_ends_with_is_what_it_predicts(make):
       x_spec=tf.TensorSpec([None, 4]),
   )
   assert list(model.metrics) == ['accuracy'] and model.probabilities
+
+
+def _own_loss(y, p):
+  y = tf.cast(tf.reshape(y, [-1, 1]), p.dtype)
+  return tf.reduce_mean(tf.square(y - p), -1)
+
+
+def _average(*layers):
+  x = tf.keras.Input([4])
+  return tf.keras.Model(x, L.Average()([layer(x) for layer in layers]))
+
+
+def test_an_average_of_sigmoids_has_the_accuracy_of_keras():
+  network = _average(
+      L.Dense(1, 'sigmoid', bias_initializer='ones'), _network(1, 'sigmoid')
+  )
+  model = keras.from_keras(
+      network, _own_loss, y_spec=LABELS, metrics=['accuracy']
+  )
+  x = np.random.default_rng(0).normal(size=[9, 4]).astype(np.float32)
+  y = np.array([0, 1, 0, 0, 1, 0, 1, 0, 0], np.int32)
+  found = model.metrics['accuracy'](y, tf.constant(network(x)))
+  expected = tf.keras.metrics.binary_accuracy(y[:, None], network(x))
+  np.testing.assert_array_equal(found, expected)
+  assert model.probabilities
+  assert list(keras.from_keras(network, _own_loss).metrics) == ['accuracy']
+
+
+@pytest.mark.parametrize('network, expected', [
+    (lambda: _average(*(L.Dense(3, 'softmax') for _ in range(2))), True),
+    pytest.param(lambda: tf.keras.Sequential([
+        L.InputLayer([4]), L.BatchNormalization(), L.Dense(1, 'sigmoid'),
+        L.Lambda(lambda p: (p + 1) / 2),
+    ]), True, id='variance'),  # It is never negative.
+    # All logits are 0, or near 0, until they are trained.
+    (lambda: _network(1, kernel_initializer='zeros'), False),
+    (lambda: tf.keras.Sequential([
+        L.InputLayer([4]), L.Embedding(9, 2), L.Flatten(), L.Dense(1)
+    ]), False),
+])
+def test_probabilities_are_told_from_logits(network, expected):
+  """By a loss that does not say so, and an unknown last operation."""
+  assert keras.from_keras(network(), _own_loss).probabilities is expected
+
+
+def test_whoever_knows_better_says_what_a_model_predicts():
+  for said in (False, True):
+    model = keras.from_keras(
+        _network(1, 'sigmoid'), _own_loss, probabilities=said
+    )
+    assert model.probabilities is said
 
 
 def test_labels_of_other_steps_have_no_accuracy():

@@ -81,6 +81,37 @@ def test_from_tff_has_the_masked_gradient_in_a_tff_computation():
   )
 
 
+@pytest.mark.parametrize('said, expected', [(None, True), (False, False)])
+def test_from_tff_knows_probabilities(said, expected):
+  """TFF's model does not say so; the oracle is Keras."""
+
+  @tf.function
+  def predict(weights, x, training):
+    del training  # Unused.
+    return tf.sigmoid(tf.matmul(x, weights[0][0]))
+
+  column = tf.TensorSpec([None, 1], tf.int32)
+  model = tff_models.from_tff_functional_model(
+      tff.learning.models.FunctionalModel(
+          initial_weights=((KERNEL[:, :1],), ()), predict_on_batch_fn=predict,
+          loss_fn=lambda output, label, sample_weight=None: tf.reduce_mean(
+              tf.keras.losses.binary_crossentropy(label, output)
+          ), input_spec=(VECTOR, column),
+      ), metrics=['accuracy'], probabilities=said,
+  )
+  x, y = _rows()
+  p = model.predict(model.init(random.key(0)), x, False, random.key(0))
+  hits = tf.keras.metrics.binary_accuracy(y[:, None], p)
+  assert 0 < np.mean(hits) < 1 and model.probabilities is expected
+  found = model.metrics['accuracy'](y[:, None], p)
+  assert np.array_equal(found, hits) is expected
+
+
+def test_from_tff_knows_logits():
+  model = tff_models.from_tff_functional_model(_softmax_regression())
+  assert model.probabilities is False
+
+
 @pytest.mark.parametrize(
     'arguments, message',
     [

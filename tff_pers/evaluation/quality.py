@@ -6,7 +6,6 @@ share of the most frequent class, recall and AUC reveal it.
 
 import types
 from typing import Callable, Mapping, NamedTuple, Optional, Sequence
-import warnings
 
 import numpy as np
 
@@ -64,14 +63,19 @@ def _auc(found: Predictions) -> float:
 
 
 def _f1(found: Predictions) -> float:
-  """Returns F1 of the second of two classes, else the mean over classes."""
-  number = found.outputs.shape[1]
-  how: Mapping[str, object] = dict(average='macro', labels=range(number))
-  if number == 2:
-    how = dict(average='binary', pos_label=1)
-  with warnings.catch_warnings():
-    warnings.simplefilter('ignore')
-    return _sklearn().f1_score(found.y, found.labels, zero_division=0.0, **how)
+  """Returns F1 of the second of two classes, else the mean over classes.
+
+  The classes are those of the client and of its predictions, because a client
+  may lack most of them. NaN if the second of two is not among them.
+  """
+  there = np.union1d(found.y, found.labels)
+  if found.outputs.shape[1] == 2:
+    there = there[there == 1]
+  if not there.size:
+    return np.nan
+  return _sklearn().f1_score(
+      found.y, found.labels, labels=there, average='macro', zero_division=0.0
+  )
 
 
 def _calibration_error(found: Predictions) -> float:
@@ -102,6 +106,8 @@ _OF_TARGETS: Mapping[str, Callable[[Predictions], float]] = dict(
         _sklearn().r2_score(*found) if np.ptp(found.y) else np.nan
     ),
 )
+# All that a task's own metrics may not be called.
+NAMES = (*_OF_LABELS, *_OF_TARGETS)
 
 
 def of_clients(

@@ -11,6 +11,8 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.data import fitting_rounds
 from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
+from tff_pers.evaluation import quality
+from tff_pers.evaluation import results
 from tff_pers.evaluation import stopping
 from tff_pers.evaluation import summary
 from tff_pers.experiments import flags
@@ -22,6 +24,9 @@ _RARE = 0.2
 _VALIDATION_FRACTION = 0.2
 # Upper bound on rounds, as a multiple of the default rounds.
 _DEFAULTS_AT_MOST = 5
+_TAKEN = (
+    *results.CLIENT_COLUMNS, *results.VALIDATION_COLUMNS, *quality.NAMES
+)
 
 
 def with_validation(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,8 +88,15 @@ def metric(task: task_lib.Task, asked: str) -> str:
   """Returns the metric of validation data by which choices are made.
 
   Raises:
-    flags.UsageError: If the task has no such metric as `--metric` asked for.
+    flags.UsageError: If the task has no such metric as `--metric` asked for, or
+      one of its own has the name of a column of the results.
   """
+  for name in task.metrics:
+    if name in _TAKEN:
+      raise flags.UsageError(
+          f'`metrics` of the task {task.name} must have names that no column of'
+          f' clients.csv or validation.csv has, found {name!r}.'
+      )
   usual = 'accuracy' if task.num_classes else 'loss'
   others: Sequence[str] = ()
   if task.model.has_one_label:
@@ -92,10 +104,11 @@ def metric(task: task_lib.Task, asked: str) -> str:
         *(summary.OF_LABELS if task.num_classes else summary.OF_TARGETS),
         *task.metrics,
     )
-  if asked not in ('auto', usual, 'loss', *others):
+  known = dict.fromkeys(('auto', usual, 'loss', *others))
+  if asked not in known:
     raise flags.UsageError(
-        f'`--metric` must be one of auto, {", ".join((usual, "loss", *others))}'
-        f' on this task, found {asked!r}.'
+        f'`--metric` must be one of {", ".join(known)} on this task, found'
+        f' {asked!r}.'
     )
   if asked != 'auto':
     return asked

@@ -168,7 +168,8 @@ def build(
   if task.about:
     task = dataclasses.replace(
         task,
-        about=f'{task.about} Validation metric: {metric} (--metric).',
+        about=f'{task.about} Validation metric: {metric} (--metric).'
+        + (f' F1 is of {task.class_names[1]}.' if task.num_classes == 2 else '')
     )
   task, stopping = auto_rounds.settle(
       task, given, hyperparameters, metric

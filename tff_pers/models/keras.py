@@ -15,6 +15,8 @@ from tff_pers.models import keras_checks
 from tff_pers.models import keras_losses
 from tff_pers.models import keras_network
 from tff_pers.models import keras_outputs
+from tff_pers.models import moving_statistics
+from tff_pers.models import probabilities as probabilities_lib
 
 
 def from_keras(
@@ -26,6 +28,7 @@ def from_keras(
     loss_weights: Any = None,
     metrics: keras_losses.Metrics = None,
     per_example: bool = True,
+    probabilities: Any = None,
 ) -> functional.FunctionalModel:
   """Returns a functional model that computes what `keras_model` computes.
 
@@ -69,6 +72,10 @@ def from_keras(
     per_example: Whether model and loss must treat every row of a batch
       independently. False allows a model or a loss that compares rows; then it
       also sees filler rows, which repeat others if a batch is short.
+    probabilities: Whether the outputs are probabilities, not logits; for
+      several outputs as `loss`. None: as a cross-entropy says; else whether the
+      model ends with a sigmoid or softmax, or its outputs are in [0, 1] (and
+      those of several classes add up to 1) for random weights.
 
   Raises:
     ValueError: If the model has state that changes in training (other than
@@ -106,6 +113,10 @@ def from_keras(
   measures = keras_outputs.measures(
       keras_outputs.names(keras_model, y_spec), loss, loss_weights, metrics,
       tf.nest.flatten(y_spec), outputs, per_example, mask is not None,
+      probabilities, lambda position: probabilities_lib.tried(
+          network.predict, network.weights_spec, x_spec, position,
+          [layer.kind == moving_statistics.KIND for layer in network.layers],
+      ),
   )
   return functional.FunctionalModel(
       init=network.init, predict=network.predict, x_spec=x_spec, y_spec=y_spec,

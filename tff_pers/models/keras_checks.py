@@ -114,7 +114,6 @@ def check_trace(
         f' `x_spec` {x_spec}. Tip: apply layers that read texts to the data,'
         ' and let the model begin after them.'
     )
-  weights = tuple(tf.TensorSpec(v.shape, v.dtype) for v in network.trained)
   key = tf.TensorSpec([2], tf.int64)
 
   @tf.function
@@ -127,7 +126,7 @@ def check_trace(
   init = tf.function(network.init)
   try:
     traces = [
-        train.get_concrete_function(weights, x_spec, key),
+        train.get_concrete_function(network.weights_spec, x_spec, key),
         init.get_concrete_function(key),
     ]
   except (ValueError, TypeError, NotImplementedError) as error:

@@ -202,48 +202,48 @@ def _by_shape(name, examples, probabilities):
 
 def default_metrics(
     loss: Union[str, Callable[[Any, Any], Any]], y_spec: tf.TensorSpec,
-    output: tf.Tensor, masked: bool = False,
+    output_spec: tf.TensorSpec, probabilities: bool, masked: bool = False,
 ) -> dict[str, Any]:
   """Returns the metrics that fit the labels, for `example_metrics`.
 
   `accuracy` if each label is one of several classes, as mean over the steps of
   a sequence; also for two classes and one output, if the loss is binary
-  cross-entropy or the output a sigmoid. `binary_accuracy` for several labels
-  with that loss, `categorical_accuracy` for one-hot labels. Some steps of
-  `masked` labels do not count.
+  cross-entropy or the output one of `probabilities`. `binary_accuracy` for
+  several labels with that loss, `categorical_accuracy` for one-hot labels. Some
+  steps of `masked` labels do not count.
   """
   loss = _losses.get(loss)
   function = getattr(loss, 'fn', loss)
-  one_output = output.shape.rank == 1 or output.shape[-1] == 1
-  is_sigmoid = _last_operation(output) == 'Sigmoid'
+  shape = output_spec.shape
+  one_output = shape.rank == 1 or shape[-1] == 1
   if function in _BINARY or (
-      one_output and is_sigmoid and y_spec.dtype.is_integer
+      one_output and probabilities and y_spec.dtype.is_integer
   ):
-    threshold = 0.5 if predicts_probabilities(loss, output) else 0.0
+    threshold = 0.5 if probabilities else 0.0
     name = 'accuracy' if one_output else 'binary_accuracy'
     return {name: _of_floats(functools.partial(
         _metrics.binary_accuracy, threshold=threshold
     ))}
   if function in _CATEGORICAL:
     return {'categorical_accuracy': _metrics.categorical_accuracy}
-  found = loss_functions.default_metrics(
-      y_spec, tf.TensorSpec(output.shape, output.dtype)
-  )
+  found = loss_functions.default_metrics(y_spec, output_spec)
   # Keras' own metric keeps the steps separate.
   return {name: name for name in found} if masked else found
 
 
 def predicts_probabilities(
-    loss: Union[str, Callable[[Any, Any], Any]], output: tf.Tensor
+    loss: Union[str, Callable[[Any, Any], Any]], output: tf.Tensor,
+    tried: Callable[[], bool],
 ) -> bool:
   """Returns whether a Keras model predicts probabilities, not logits.
 
-  A cross-entropy says so; otherwise the model's last operation decides.
+  A cross-entropy says so; otherwise the model's last operation decides, or what
+  it predicts if it is `tried`.
   """
   loss = _losses.get(loss)
   if getattr(loss, 'fn', loss) in (*_BINARY, *_CATEGORICAL, _SPARSE):
     return not getattr(loss, '_fn_kwargs', {}).get('from_logits', False)
-  return _last_operation(output) in ('Sigmoid', 'Softmax')
+  return _last_operation(output) in ('Sigmoid', 'Softmax') or tried()
 
 
 def labels_of(

@@ -124,6 +124,11 @@ class Network:
     ]
 
   @property
+  def weights_spec(self) -> tuple[tf.TensorSpec, ...]:
+    """Specs of the trainable weights."""
+    return tuple(tf.TensorSpec(v.shape, v.dtype) for v in self.trained)
+
+  @property
   def masks_outputs(self) -> bool:
     """Whether the last call gave an output a mask."""
     return any(mask is not None for mask in self._masks)

@@ -7,7 +7,8 @@ specs.
 """
 
 import collections
-from typing import Any, Mapping, Optional, Sequence
+import functools
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
@@ -97,12 +98,14 @@ def of_each(
 def measures(
     own: Optional[Sequence[str]], loss: Any, loss_weights: Any, metrics: Any,
     y_specs: Sequence[tf.TensorSpec], outputs: Sequence[tf.Tensor],
-    per_example: bool, masked: bool,
+    per_example: bool, masked: bool, probabilities: Any,
+    tried: Callable[[int], bool],
 ) -> dict[str, Any]:
   """Returns the fields of a `FunctionalModel` for losses and metrics.
 
   `own` are the `names` of the outputs, `outputs` the predictions in a graph,
-  and `masked` labels of one output `example_values.Masked`; for all else see
+  `masked` labels of one output `example_values.Masked`, and `tried` by position
+  whether an output looks like probabilities; for all else see
   `keras.from_keras`.
 
   Raises:
@@ -115,13 +118,15 @@ def measures(
           f' {loss_weights!r}.'
       )
     return _of_one(
-        loss, metrics, y_specs[0], outputs[0], per_example, masked
+        loss, metrics, y_specs[0], outputs[0], probabilities,
+        functools.partial(tried, 0), per_example, masked
     )
   each = [
-      _of_one(*given, per_example, False) for given in zip(
+      _of_one(*given, functools.partial(tried, position), per_example, False)
+      for position, given in enumerate(zip(
           of_each('loss', loss, own), _metrics_of_each(metrics, own), y_specs,
-          outputs,
-      )
+          outputs, of_each('probabilities', probabilities, own),
+      ))
   ]
   factors = [
       float(factor) for factor in of_each('loss_weights', loss_weights, own, 1)
@@ -173,14 +178,19 @@ def _metrics_of_each(metrics, own):
   return [metrics] * len(own)
 
 
-def _of_one(loss, metrics, y_spec, output, per_example, masked):
+def _of_one(
+    loss, metrics, y_spec, output, probabilities, tried, per_example, masked
+):
   """Returns the fields for a single output."""
   output_spec = tf.TensorSpec(output.shape, output.dtype)
   examples = example_values.trial(y_spec, output_spec)
   example_loss = keras_losses.example_loss(loss, examples, per_example, masked)
+  if probabilities is None:
+    probabilities = keras_losses.predicts_probabilities(loss, output, tried)
   if metrics is None:
-    metrics = keras_losses.default_metrics(loss, y_spec, output, masked)
-  probabilities = keras_losses.predicts_probabilities(loss, output)
+    metrics = keras_losses.default_metrics(
+        loss, y_spec, output_spec, probabilities, masked
+    )
   functions, states = keras_losses.example_metrics(
       metrics, examples, probabilities
   )

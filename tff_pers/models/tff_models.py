@@ -1,7 +1,7 @@
 """Converts models from and to `tff.learning.models.FunctionalModel`."""
 
 import collections
-from typing import Mapping
+from typing import Mapping, Optional
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +11,7 @@ from tff_pers.models import example_values
 from tff_pers.models import functional
 from tff_pers.models import keras_losses
 from tff_pers.models import loss_functions
+from tff_pers.models import probabilities as probabilities_lib
 from tff_pers import tff
 
 
@@ -18,6 +19,7 @@ def from_tff_functional_model(
     model: tff.learning.models.FunctionalModel,
     *,
     metrics: keras_losses.Metrics = None,
+    probabilities: Optional[bool] = None,
     name: str = 'tff_model',
 ) -> functional.FunctionalModel:
   """Returns TFF's functional model as a model of this package.
@@ -33,6 +35,9 @@ def from_tff_functional_model(
     metrics: As in `from_keras`; TFF's metrics are running states and are
       ignored. None: the accuracy, if labels are integers and there are at least
       two outputs.
+    probabilities: Whether the outputs are probabilities, not logits. None:
+      whether they are in [0, 1] (and those of several classes add up to 1) for
+      random weights.
     name: Name for tables and messages.
 
   Raises:
@@ -70,12 +75,18 @@ def from_tff_functional_model(
   output_spec = tf.TensorSpec(outputs.shape, outputs.dtype)
   if metrics is None:
     metrics = loss_functions.default_metrics(y_spec, output_spec)
+  if probabilities is None:
+    probabilities = probabilities_lib.tried(
+        predict, tf.nest.map_structure(
+            lambda w: tf.TensorSpec(w.shape, w.dtype), trainable
+        ), x_spec,
+    )
   functions, states = keras_losses.example_metrics(
-      metrics, example_values.trial(y_spec, output_spec)
+      metrics, example_values.trial(y_spec, output_spec), probabilities
   )
   return functional.FunctionalModel(
       init, predict, example_loss, x_spec, y_spec, metrics=functions,
-      states=states, name=name,
+      states=states, name=name, probabilities=probabilities,
       labels=keras_losses.labels_of(
           model.loss, example_loss, y_spec, output_spec
       ),

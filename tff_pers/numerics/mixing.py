@@ -122,7 +122,8 @@ def entropy(alpha: tf.Tensor, num_clients: Optional[int] = None) -> tf.Tensor:
     num_clients: N; None: M, a row for each client.
   """
   a = _float64(alpha)
-  rows = -tf.reduce_sum(tf.math.xlogy(a, tf.maximum(a, _TINY)), axis=-1)
+  # Without a sign, also of the 0 of a single weight.
+  rows = tf.abs(tf.reduce_sum(tf.math.xlogy(a, tf.maximum(a, _TINY)), axis=-1))
   # For a single client ln N would be 0, and the quotient 0 / 0.
   num_clients = tf.cast(num_clients or tf.shape(a)[0], tf.float64)
   return tf.reduce_mean(rows) / tf.math.log(tf.maximum(num_clients, 2.0))

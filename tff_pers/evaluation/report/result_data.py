@@ -38,7 +38,9 @@ _RESULTS = (
                  'Mean recall of the classes that a client has.'),
     cells.Column('auc_mean', 'AUC', 'number',
                  'Over clients that have all classes.'),
-    cells.Column('f1_mean', 'F1'),
+    cells.Column('f1_mean', 'F1', 'number',
+                 'Mean over the classes that a client has or is predicted; of'
+                 ' two classes, F1 of the second.'),
     cells.Column('calibration_error_mean', 'Calibration error', 'number',
                  'Mean distance of confidence and accuracy.'),
     cells.Column('mae_mean', 'MAE', 'number', 'In units of y.'),

@@ -147,7 +147,8 @@ def number(text: str) -> Optional[float]:
   if lower in _BOOLEANS:
     return _BOOLEANS[lower]
   try:
-    return float(text)
+    # Python takes 20_29, which is a range of ages, for 2029.
+    return None if '_' in text else float(text)
   except ValueError:
     return None
 

@@ -291,6 +291,14 @@ FORMS = {
         {'train.csv': b'a,y\n1,0\n', 'test.csv': b'a,y\n1,0\n'},
         'must hold one file for each client, found test, train', None, {}, True,
     ),
+    'a file and its copy': Form(
+        {**_HEADS, 'ann.csv.gz': gzip.compress(_HEADS['ann.csv'])},
+        'found ann.csv and ann.csv.gz. Tip: if one is a copy', None, {}, True,
+    ),
+    'a file and its copy, with a column of clients': Form(
+        {'may.csv': _plain(), 'may.tsv': _plain(separator='\t')},
+        'found may.csv and may.tsv', None, {}, True,
+    ),
     'Parquet': Form({'my.parquet': _PARQUET}),
     'Parquet of a client': Form({
         f'{name}.parquet': {c: v[:2] for c, v in _PARQUET.items() if c != 'client'}

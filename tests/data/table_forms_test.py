@@ -102,6 +102,22 @@ FORMS = {
                   for cell in row) for row in _GERMAN
         ]), [1234.5, *_A[1:]],
     ),
+    'points in names beside decimal commas': _csv(
+        _plain(separator=';', rows=[
+            ('1.234', 'no', '1,5', '3'), ('1.234', 'yes', '2,5', '4'),
+            ('1234', 'no', '-0,25', '5'), ('1234', 'yes', '1000,75', '6'),
+        ]), clients=('1.234', '1234'),
+    ),
+    'points in codes beside decimal commas': _csv(
+        _many('dose', ['2.500', '2500'] * 2).replace(b',', b';')
+        .replace(b'\n', b';0,5\n').replace(b'dose;0,5', b'dose;a'),
+        'different texts: 2 in dose', ('ann',), categorical='dose',
+    ),
+    'a typing error among decimal commas, one-hot': _refused(
+        _many('a', [*(f'{row};5' for row in range(30)), '3o'])
+        .replace(b',', b':').replace(b';', b',').replace(b':', b';'),
+        "as it is in 30, found 1 that is not ('3o')", categories='one_hot',
+    ),
     'quoted decimal commas': _csv(
         _plain().replace(b'1.5', b'"1,5"').replace(b'2.5', b'"2,5"')
         .replace(b'-0.25', b'"-0,25"').replace(b'1000.75', b'"1000,75"'),

@@ -49,8 +49,11 @@ def read(file: arrow_files.File, reading: readings.Reading) -> tables.Table:
   texts = set(reading.text_columns)
   while True:
     rows = _Rows(file, names, columns, reading, texts)
+    numbers = {'y', *columns} - texts - reading.date_columns
     found = set()
-    for batch in file.batches():
+    for batch in file.batches([
+        column for column, name in zip(file.names, names) if name in numbers
+    ]):
       found = rows.add(batch)
       if found:
         break
@@ -242,7 +245,10 @@ class _Rows:
         continue
       codes = table.x[:, number]
       there = np.flatnonzero(~np.isnan(codes))
-      known = [cells.number(text) is None for text in column.categories]
+      texts = pa.array(column.categories, pa.string())
+      if self._file.decimal_comma:
+        texts = arrow_files.with_points(texts)
+      known = [cells.number(text) is None for text in texts.to_pylist()]
       is_text = np.array(known, bool)[codes[there].astype(int)]
       if len(there) and np.mean(is_text) < 1 - _MOSTLY:
         first = there[int(is_text.argmax())]

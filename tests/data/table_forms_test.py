@@ -217,18 +217,22 @@ FORMS = {
     ),
     'clients in capitals': _csv(
         _plain(rows=[*_ROWS, *[('Bob', *row[1:]) for row in _ROWS]]),
-        "only in capitals or spaces count as different, with these numbers of"
-        " rows: 'Bob' (4) and 'bob' (2).", ('Bob', 'ann', 'bob'),
+        "only in capitals, spaces or a final .0 count as different, with these"
+        " numbers of rows: 'Bob' (4) and 'bob' (2).", ('Bob', 'ann', 'bob'),
+    ),
+    'clients with and without .0': _csv(
+        _named('1').replace(b'bob', b'1.0'),
+        "these numbers of rows: '1' (2) and '1.0' (2).", ('1', '1.0'),
     ),
     'classes in capitals': _csv(
         _plain(rows=[*_ROWS, ('bob', 'NO', '1', '2')]),
-        "Classes that differ only in capitals or spaces count as different,"
-        " with these numbers of rows: 'NO' (1) and 'no' (2).",
+        "Classes that differ only in capitals, spaces or a final .0 count as"
+        " different, with these numbers of rows: 'NO' (1) and 'no' (2).",
     ),
     'texts with other spaces': _csv(
         _with('town', 'new  york', 'New York', 'rome', 'rome'),
-        "Texts of town that differ only in capitals or spaces count as different,"
-        " with these numbers of rows: 'new  york' (1) and 'New York' (1).",
+        "Texts of town that differ only in capitals, spaces or a final .0 count as"
+        " different, with these numbers of rows: 'new  york' (1) and 'New York' (1).",
         categories='one_hot',
     ),
     'a typing error among numbers': _refused(
@@ -255,6 +259,10 @@ FORMS = {
     'codes as categories': _csv(
         _many('thal', [row % 4 for row in range(24)]),
         'they are 4 numbers', ('ann',), categorical='thal',
+    ),
+    'codes with and without gaps': Form(
+        {'ann.csv': b'y,a\n0,0\n1,1\n', 'bob.csv': b'y,a\n0,1.0\n1,\n0,0.0\n'},
+        'different texts: 2 in a', options=dict(categorical='a', missing='mean'),
     ),
     'no codes': _refused(
         _plain(), "--csv_categorical, found no 'thal'", categorical='thal'

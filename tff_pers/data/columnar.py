@@ -311,8 +311,9 @@ class _Rows:
     is_missing = np.array(missing, bool)[encoded.codes]
     self._check_missing(name, column, is_missing, start)
     known = self._categories[name]
+    spell = cells.code if name in self._reading.codes else str
     codes = [
-        np.nan if is_none else column_builders.code_in(known, text)
+        np.nan if is_none else column_builders.code_in(known, spell(text))
         for text, is_none in zip(encoded.distinct, missing)
     ]
     if len(known) > MAX_CATEGORIES:

@@ -10,6 +10,7 @@ import unicodedata
 
 import numpy as np
 
+from tff_pers.data import cells
 from tff_pers.data import client_names
 from tff_pers.data import errors
 from tff_pers.data import tables
@@ -76,7 +77,7 @@ def find(table: tables.Table, task: str) -> list[str]:
 def spelled_alike(
     what: str, names: Sequence[str], counts: np.ndarray
 ) -> str:
-  """Returns a remark on texts that are equal but for case and spaces, or ''.
+  """Returns a remark on texts with the same `spelling_key`, or ''.
 
   `what` begins the sentence; `counts` are the numbers of rows of each text.
   """
@@ -87,14 +88,15 @@ def spelled_alike(
   if not alike:
     return ''
   return (
-      f'{what} that differ only in capitals or spaces count as different, with'
-      f' these numbers of rows: {errors.listed(alike)}.'
+      f'{what} that differ only in capitals, spaces or a final .0 count as'
+      f' different, with these numbers of rows: {errors.listed(alike)}.'
   )
 
 
 def spelling_key(name: str) -> str:
-  """Returns a key shared by names that differ in capitals and spaces."""
-  return ' '.join(unicodedata.normalize('NFKC', name).casefold().split())
+  """Returns a key shared by names that differ in capitals, spaces and .0."""
+  name = unicodedata.normalize('NFKC', name).casefold()
+  return cells.code(' '.join(name.split()))
 
 
 def _quoted(names: Sequence[str]) -> str:

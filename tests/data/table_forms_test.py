@@ -281,6 +281,12 @@ FORMS = {
             for (client, y, _, b), time in zip(_ROWS, _SECONDS)
         ]), _SECONDS,
     ),
+    'seconds and zeros': _csv(
+        _many('time', [0, *_SECONDS]),
+        '0 is far from all other numbers of time, whose differences are lost'
+        ' beside it; if it means no value, empty these cells:'
+        ' --csv_missing=mean.', ('ann',),
+    ),
     'dates': _refused(
         _many('day', _DAYS * 3), '--csv_dates=day makes year, month, weekday'
     ),

@@ -13,6 +13,7 @@ import numpy as np
 from tff_pers.data import cells
 from tff_pers.data import client_names
 from tff_pers.data import errors
+from tff_pers.data import rounding
 from tff_pers.data import tables
 
 _NAMED_COLUMNS = ('csv', 'parquet', 'tfrecord')
@@ -24,7 +25,7 @@ _MANY_TEXTS = 50
 
 
 def find(table: tables.Table, task: str) -> list[str]:
-  """Returns remarks about spelling, identifiers, codes and many texts.
+  """Returns remarks about spelling, identifiers, codes, zeros, many texts.
 
   The task is for the flags that they name.
   """
@@ -35,7 +36,7 @@ def find(table: tables.Table, task: str) -> list[str]:
     found.append(
         spelled_alike('Classes', table.classes, np.bincount(table.y))
     )
-  identifiers, codes = [], []
+  identifiers, codes, far = [], [], []
   # Arrays have neither names nor flags for columns.
   columns = table.columns if task in _NAMED_COLUMNS else None
   for column, values in zip(columns or (), table.x.T):
@@ -43,6 +44,11 @@ def find(table: tables.Table, task: str) -> list[str]:
     if column.of_date:
       continue
     if column.categories is None:
+      is_zero = there == -np.float32(column.offset)
+      if column.offset and is_zero.any() and rounding.is_rounded(
+          column.offset, float(there[~is_zero].std(dtype=np.float64))
+      ):
+        far.append(column.name)
       if _is_identifier(there):
         identifiers.append(column.name)
       elif _are_codes(there):
@@ -60,6 +66,12 @@ def find(table: tables.Table, task: str) -> list[str]:
       )
     found.append(
         spelled_alike(f'Texts of {column.name}', column.categories, counts)
+    )
+  if far:
+    found.append(
+        f'0 is far from all other numbers of {errors.listed(far)}, whose'
+        ' differences are lost beside it; if it means no value, empty these'
+        f' cells: --{task}_missing=mean.'
     )
   if identifiers:
     found.append(

@@ -17,6 +17,7 @@ from tff_pers.data import features
 from tff_pers.data import image_folders
 from tff_pers.data import leaf_tables
 from tff_pers.data import readings
+from tff_pers.data import rounding
 from tff_pers.data import split
 from tff_pers.data import table_remarks
 from tff_pers.data import tables
@@ -163,6 +164,9 @@ def _build(
     )
   if table.columns is None:
     x = checks.features(table.x, f'{table.path}, x', table.place)
+    offsets = rounding.offsets_of(table.x)
+    if offsets.any():
+      x = (table.x - offsets).astype(np.float32)
     table = table._replace(x=x)
   table, left_out = _without_small(name, table, options.min_examples)
   y, num_classes, classes = _labels_or_targets(name, table, options)
@@ -178,15 +182,17 @@ def _build(
       model='logistic_regression' if num_classes else 'linear_regression',
   )
   recipe, columns = None, table.columns
-  if columns is None and (classes or request.standardize or not num_classes):
-    columns = features.unnamed(table.x)
+  if columns is None and (
+      classes or request.standardize or not num_classes or offsets.any()
+  ):
+    columns = features.unnamed(table.x, offsets)
   if columns is not None:
     recipe = features.Recipe(
         columns, bool(request.standardize), classes,
         reading=dataclasses.asdict(options),
     )
   about = ' '.join((
-      _of_y(name, options, y, classes, num_classes),
+      _of_y(name, options, table.y, y, classes, num_classes),
       _of_clients(table.client, table.names) + left_out,
       _of_columns(table), *table.remarks, *table_remarks.find(table, name),
   ))
@@ -282,7 +288,7 @@ def _labels_or_targets(
 
 
 def _of_y(
-    name: str, options: OwnDataOptions, y: np.ndarray,
+    name: str, options: OwnDataOptions, read: np.ndarray, y: np.ndarray,
     classes: Optional[tuple[str, ...]], num_classes: int,
 ) -> str:
   """Returns how y was interpreted, and the flag if that may be wrong."""
@@ -303,6 +309,8 @@ def _of_y(
         ' All y are whole numbers; if they are labels:'
         f' --{name}_kind=classification.'
     )
+  if rounding.offsets_of(read[:, None]).any():
+    tip += ' Float32 rounds the differences of y. Tip: subtract a number of it.'
   return f'Regression: y from {y.min():g} to {y.max():g}.{tip}'
 
 

@@ -330,10 +330,11 @@ class _Rows:
     is_missing = np.array(missing, bool)[encoded.codes]
     self._check_missing(name, column, is_missing, start)
     known = self._categories[name]
-    spell = cells.code if name in self._reading.codes else str
+    is_code = name in self._reading.codes
     codes = [
-        np.nan if is_none else column_builders.code_in(known, spell(text))
-        for text, is_none in zip(encoded.distinct, missing)
+        np.nan if is_none else column_builders.code_in(
+            known, cells.code(text) if is_code else text
+        ) for text, is_none in zip(encoded.distinct, missing)
     ]
     if len(known) > MAX_CATEGORIES:
       raise errors.DataError(

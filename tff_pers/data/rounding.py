@@ -49,7 +49,8 @@ class Numbers:
     variance = self._squares / count - np.square(self._total / count)
     spread = np.sqrt(np.maximum(variance, 0))
     needed = (spread > 0) & (self._error > SHARE * spread)
-    return np.where(needed, self._first, 0).astype(np.float32).astype(np.float64)
+    offsets = np.where(needed, self._first, 0)
+    return offsets.astype(np.float32).astype(np.float64)
 
 
 def offsets_of(x: np.ndarray) -> np.ndarray:

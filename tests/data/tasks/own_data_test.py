@@ -112,13 +112,6 @@ def test_times_in_arrays_keep_their_differences_if_scaled(tmp_path):
     assert ('rounds the differences of x0, which' in task.about) != standardize
 
 
-def test_rounded_targets_are_said(tmp_path):
-  task = _build('npz', _npz(tmp_path, y=1.7e9 + np.arange(12) / 4))
-  assert 'Float32 rounds the differences of y.' in task.about
-  task = _build('npz', _npz(tmp_path, y=1700 + np.arange(12) / 4))
-  assert 'Float32' not in task.about
-
-
 def test_kind_overrides_dtype(tmp_path):
   path = _npz(tmp_path)
   task = _build('npz', path, own_data.OwnDataOptions(kind='regression'))

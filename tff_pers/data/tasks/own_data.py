@@ -192,7 +192,7 @@ def _build(
         reading=dataclasses.asdict(options),
     )
   about = ' '.join((
-      _of_y(name, options, table.y, y, classes, num_classes),
+      _of_y(name, options, y, classes, num_classes),
       _of_clients(table.client, table.names) + left_out,
       _of_columns(table), *table.remarks, *table_remarks.find(table, name),
   ))
@@ -288,7 +288,7 @@ def _labels_or_targets(
 
 
 def _of_y(
-    name: str, options: OwnDataOptions, read: np.ndarray, y: np.ndarray,
+    name: str, options: OwnDataOptions, y: np.ndarray,
     classes: Optional[tuple[str, ...]], num_classes: int,
 ) -> str:
   """Returns how y was interpreted, and the flag if that may be wrong."""
@@ -309,8 +309,6 @@ def _of_y(
         ' All y are whole numbers; if they are labels:'
         f' --{name}_kind=classification.'
     )
-  if rounding.offsets_of(read[:, None]).any():
-    tip += ' Float32 rounds the differences of y. Tip: subtract a number of it.'
   return f'Regression: y from {y.min():g} to {y.max():g}.{tip}'
 
 

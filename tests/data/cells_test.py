@@ -12,6 +12,7 @@ from tff_pers.data import cells
     ('-inf', -np.inf), ('true', 1.0), ('False', 0.0), ('', np.nan),
     ('NaN', np.nan), ('N/A', np.nan), ('?', np.nan), ('null', np.nan),
     ('none', None), ('1,5', None), ('0x10', None), ('1 2', None),
+    ('20_29', None), ('1_1', None),
 ])
 def test_a_text_is_a_number_or_missing_or_neither(text, value):
   found = cells.number(text)

@@ -207,6 +207,31 @@ def test_parquet_targets_and_classes(tmp_path):
   assert _read_parquet(path).classes == ('a', 'b')
 
 
+@pytest.mark.parametrize('before', [
+    [], [None] * 4, [0.0] * 4, [None, 0.0] * 2, [1.7e9] * 4,
+])
+def test_times_keep_their_differences(before, tmp_path, monkeypatch):
+  """Whatever the first batches hold."""
+  monkeypatch.setattr(arrow_files, '_BATCH_ROWS', 3)
+  values = before + [1.7e9 + 7 * row for row in range(9)]
+  count = len(values)
+  table = _read_parquet(_parquet(
+      tmp_path, client=['k'] * count, y=[0] * count,
+      a=pa.array(values, pa.float64()),
+  ), missing=True)
+  found = table.x[:, 0].astype(np.float64) + table.columns[0].offset
+  np.testing.assert_array_equal(found, np.array(values, np.float64))
+
+
+def test_minutes_of_dates_keep_their_differences(tmp_path):
+  rows = ''.join(f'k,0,2024-01-31 10:{row:02}\n' for row in range(40))
+  table = _read(
+      _csv(tmp_path, 'client,y,a\n' + rows),
+      readings.Reading('csv', date_columns=frozenset('a')),
+  )
+  np.testing.assert_allclose(np.diff(table.x[:, 3]), 1 / 1440, rtol=1e-4)
+
+
 _BAD = [
     (
         '', 'must have the columns client, y and features, found no client among'

@@ -117,6 +117,16 @@ def test_data_that_are_not_there_are_refused(tmp_path, name, found):
     new_data.read(name and str(tmp_path / name), _FITTED, [5])
 
 
+def test_times_of_arrays_keep_their_differences(tmp_path):
+  fitted = features.Features(
+      (features.Feature('x0', 1.7e9, 10.0, False),), True
+  )
+  path = str(tmp_path / 'later.npz')
+  np.savez(path, x=[[1.7e9 + 5], [1.7e9 - 20]], client=[0, 1])
+  table = new_data.read(path, fitted, [1], ('client',))
+  np.testing.assert_array_equal(table.x, [[0.5], [-2]])
+
+
 def test_dates_are_made_as_in_training(tmp_path):
   fitted = features.Features(
       (features.Feature('day month', 6.0, 1.0, False),), True,

@@ -35,7 +35,7 @@ def test_cells_become_what_the_model_takes(standardize, tmp_path):
   later.write_text('\n'.join([
       _HEADER.replace('colour,when', 'when,colour'),
       'w,0,1700000077.5,3,2025-07-04,violet,8,9',
-      'w,0,1700000078.5,?,1970-01-01,Grün,8,3',
+      'w,0,1700000078.5,?,1970-01-01,Grün,8,3.0',
   ]), encoding='utf-8')
   table = columnar.read(
       arrow_files.open_table(str(path), 'csv'),

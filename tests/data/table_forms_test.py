@@ -102,6 +102,22 @@ FORMS = {
                   for cell in row) for row in _GERMAN
         ]), [1234.5, *_A[1:]],
     ),
+    'points in names beside decimal commas': _csv(
+        _plain(separator=';', rows=[
+            ('1.234', 'no', '1,5', '3'), ('1.234', 'yes', '2,5', '4'),
+            ('1234', 'no', '-0,25', '5'), ('1234', 'yes', '1000,75', '6'),
+        ]), clients=('1.234', '1234'),
+    ),
+    'points in codes beside decimal commas': _csv(
+        _many('dose', ['2.500', '2500'] * 2).replace(b',', b';')
+        .replace(b'\n', b';0,5\n').replace(b'dose;0,5', b'dose;a'),
+        'different texts: 2 in dose', ('ann',), categorical='dose',
+    ),
+    'a typing error among decimal commas, one-hot': _refused(
+        _many('a', [*(f'{row};5' for row in range(30)), '3o'])
+        .replace(b',', b':').replace(b';', b',').replace(b':', b';'),
+        "as it is in 30, found 1 that is not ('3o')", categories='one_hot',
+    ),
     'quoted decimal commas': _csv(
         _plain().replace(b'1.5', b'"1,5"').replace(b'2.5', b'"2,5"')
         .replace(b'-0.25', b'"-0,25"').replace(b'1000.75', b'"1000,75"'),
@@ -201,18 +217,22 @@ FORMS = {
     ),
     'clients in capitals': _csv(
         _plain(rows=[*_ROWS, *[('Bob', *row[1:]) for row in _ROWS]]),
-        "only in capitals or spaces count as different, with these numbers of"
-        " rows: 'Bob' (4) and 'bob' (2).", ('Bob', 'ann', 'bob'),
+        "only in capitals, spaces or a final .0 count as different, with these"
+        " numbers of rows: 'Bob' (4) and 'bob' (2).", ('Bob', 'ann', 'bob'),
+    ),
+    'clients with and without .0': _csv(
+        _named('1').replace(b'bob', b'1.0'),
+        "these numbers of rows: '1' (2) and '1.0' (2).", ('1', '1.0'),
     ),
     'classes in capitals': _csv(
         _plain(rows=[*_ROWS, ('bob', 'NO', '1', '2')]),
-        "Classes that differ only in capitals or spaces count as different,"
-        " with these numbers of rows: 'NO' (1) and 'no' (2).",
+        "Classes that differ only in capitals, spaces or a final .0 count as"
+        " different, with these numbers of rows: 'NO' (1) and 'no' (2).",
     ),
     'texts with other spaces': _csv(
         _with('town', 'new  york', 'New York', 'rome', 'rome'),
-        "Texts of town that differ only in capitals or spaces count as different,"
-        " with these numbers of rows: 'new  york' (1) and 'New York' (1).",
+        "Texts of town that differ only in capitals, spaces or a final .0 count as"
+        " different, with these numbers of rows: 'new  york' (1) and 'New York' (1).",
         categories='one_hot',
     ),
     'a typing error among numbers': _refused(
@@ -240,6 +260,10 @@ FORMS = {
         _many('thal', [row % 4 for row in range(24)]),
         'they are 4 numbers', ('ann',), categorical='thal',
     ),
+    'codes with and without gaps': Form(
+        {'ann.csv': b'y,a\n0,0\n1,1\n', 'bob.csv': b'y,a\n0,1.0\n1,\n0,0.0\n'},
+        'different texts: 2 in a', options=dict(categorical='a', missing='mean'),
+    ),
     'no codes': _refused(
         _plain(), "--csv_categorical, found no 'thal'", categorical='thal'
     ),
@@ -256,6 +280,12 @@ FORMS = {
             (client, y, str(time), b)
             for (client, y, _, b), time in zip(_ROWS, _SECONDS)
         ]), _SECONDS,
+    ),
+    'seconds and zeros': _csv(
+        _many('time', [0, *_SECONDS]),
+        '0 is far from all other numbers of time, whose differences are lost'
+        ' beside it; if it means no value, empty these cells:'
+        ' --csv_missing=mean.', ('ann',),
     ),
     'dates': _refused(
         _many('day', _DAYS * 3), '--csv_dates=day makes year, month, weekday'
@@ -290,6 +320,14 @@ FORMS = {
     'files of a split': Form(
         {'train.csv': b'a,y\n1,0\n', 'test.csv': b'a,y\n1,0\n'},
         'must hold one file for each client, found test, train', None, {}, True,
+    ),
+    'a file and its copy': Form(
+        {**_HEADS, 'ann.csv.gz': gzip.compress(_HEADS['ann.csv'])},
+        'found ann.csv and ann.csv.gz. Tip: if one is a copy', None, {}, True,
+    ),
+    'a file and its copy, with a column of clients': Form(
+        {'may.csv': _plain(), 'may.tsv': _plain(separator='\t')},
+        'found may.csv and may.tsv', None, {}, True,
     ),
     'Parquet': Form({'my.parquet': _PARQUET}),
     'Parquet of a client': Form({

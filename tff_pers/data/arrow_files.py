@@ -7,7 +7,7 @@ types of the file. A folder of such files is treated as one file.
 import csv
 import itertools
 import os
-from typing import Iterator, Optional, Sequence, Union
+from typing import Collection, Iterator, Optional, Sequence, Union
 import zlib
 
 import numpy as np
@@ -40,6 +40,7 @@ class CsvFile:
     path: The file.
     names: Names of the columns, without spaces around them.
     about: A sentence about what is unusual in its form, or ''.
+    decimal_comma: Whether 1,5 is a number in it.
     unit: The name of a row in messages.
     num_rows: None: unknown until everything is read.
   """
@@ -63,9 +64,15 @@ class CsvFile:
       raise self._unreadable(error) from error
     self.names = [name.strip() for name in self._raw_names]
     self.about = self._form.about
+    self.decimal_comma = self._form.decimal_comma
 
-  def batches(self) -> Iterator[Sequence[pa.Array]]:
+  def batches(
+      self, numbers: Collection[str] = ()
+  ) -> Iterator[Sequence[pa.Array]]:
     """Yields the columns of consecutive rows, as texts.
+
+    Columns of `numbers` get decimal points, and all others, e.g. of a client
+    1.234, are as in the file.
 
     Raises:
       errors.DataError: If the file cannot be read, or a line has more or fewer
@@ -91,9 +98,11 @@ class CsvFile:
           ),
       ) as reader:
         for batch in reader:
-          yield list(map(_with_points, batch.columns)) if (
-              form.decimal_comma
-          ) else batch.columns
+          yield [
+              with_points(column)
+              if self.decimal_comma and name in numbers else column
+              for name, column in zip(self.names, batch.columns)
+          ]
     except _UNREADABLE as error:
       self._check_widths()
       raise self._unreadable(error) from error
@@ -139,7 +148,7 @@ class CsvFile:
     )
 
 
-def _with_points(column: pa.Array) -> pa.Array:
+def with_points(column: pa.Array) -> pa.Array:
   """Returns a column with decimal points: 1234.5 for 1.234,5."""
   return compute.if_else(
       compute.match_substring_regex(column, _DECIMAL_COMMA),
@@ -153,7 +162,7 @@ def _with_points(column: pa.Array) -> pa.Array:
 class ParquetFile:
   """A Parquet file; see `CsvFile`."""
 
-  unit, about = 'row', ''
+  unit, about, decimal_comma = 'row', '', False
 
   def __init__(self, path: str):
     self.path = path
@@ -164,12 +173,15 @@ class ParquetFile:
     except _UNREADABLE as error:
       raise self._unreadable(error) from error
 
-  def batches(self) -> Iterator[Sequence[pa.Array]]:
+  def batches(
+      self, numbers: Collection[str] = ()
+  ) -> Iterator[Sequence[pa.Array]]:
     """Yields the columns of consecutive rows.
 
     Raises:
       errors.DataError: If the file cannot be read.
     """
+    del numbers  # Cells have types.
     try:
       with parquet.ParquetFile(self.path) as file:
         for batch in file.iter_batches(_BATCH_ROWS):
@@ -212,6 +224,7 @@ class Folder:
     """
     self.path, self._files = path, files
     self.unit, self.about = files[0].unit, files[0].about
+    self.decimal_comma = any(file.decimal_comma for file in files)
     self._starts = [0]
     own = files[0].names
     for file in files:
@@ -222,6 +235,14 @@ class Folder:
             f' one of {files[0].path} and {file.path} alone.'
         )
     stems = [tables.stem(file.path) for file in files]
+    for place, stem in enumerate(stems):
+      if stem in stems[:place]:
+        raise errors.DataError(
+            f'{path} must hold files whose names differ before their endings,'
+            f' found {os.path.basename(files[stems.index(stem)].path)} and'
+            f' {os.path.basename(files[place].path)}. Tip: if one is a copy of'
+            ' the other, leave it out; else rename it.'
+        )
     self._clients = None if client in own else stems
     if self._clients and _PARTS.issuperset(map(str.lower, stems)):
       raise errors.DataError(
@@ -230,7 +251,9 @@ class Folder:
       )
     self.names = [*own, client] if self._clients else own
 
-  def batches(self) -> Iterator[Sequence[pa.Array]]:
+  def batches(
+      self, numbers: Collection[str] = ()
+  ) -> Iterator[Sequence[pa.Array]]:
     """Yields the columns of all files, one after another.
 
     Raises:
@@ -240,7 +263,7 @@ class Folder:
     for number, file in enumerate(self._files):
       places = [file.names.index(name) for name in self._files[0].names]
       size = 0
-      for batch in file.batches():
+      for batch in file.batches(numbers):
         columns = [batch[place] for place in places]
         if self._clients:
           columns.append(pa.array([self._clients[number]] * len(columns[0])))

@@ -15,6 +15,10 @@ MISSING = frozenset(('', '?', 'na', 'n/a', '#n/a', '<na>', 'nan', 'null'))
 # An integer in its usual form, so that 01 stays a text; at most 15 digits.
 INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
 
+# An integer that pandas wrote as 1.0, because its column has gaps; the group is
+# the integer. For Python and TensorFlow.
+WHOLE = r'^(0|-?[1-9][0-9]{0,14})\.0+$'
+
 # The four numbers that `dates` returns.
 DATE_PARTS = ('year', 'month', 'weekday', 'days')
 DAY_FIRST = r'^(\d{2})\.(\d{2})\.(\d{4})'
@@ -134,6 +138,11 @@ def dates(column: pa.Array) -> tuple[np.ndarray, Optional[int]]:
   return values[encoded.codes], int(bad.argmax()) if bad.any() else None
 
 
+def code(text: str) -> str:
+  """Returns the usual spelling of a code: 1 for 1.0."""
+  return re.sub(WHOLE, r'\1', text)
+
+
 def nameless(num_rows: int) -> Texts:
   """Returns a column of empty texts."""
   return Texts(np.zeros([num_rows], np.int32), [''])
@@ -147,7 +156,8 @@ def number(text: str) -> Optional[float]:
   if lower in _BOOLEANS:
     return _BOOLEANS[lower]
   try:
-    return float(text)
+    # Python takes 20_29, which is a range of ages, for 2029.
+    return None if '_' in text else float(text)
   except ValueError:
     return None
 

@@ -18,6 +18,7 @@ from tff_pers.data import column_builders
 from tff_pers.data import errors
 from tff_pers.data import features
 from tff_pers.data import readings
+from tff_pers.data import rounding
 from tff_pers.data import tables
 
 # More distinct texts are probably names, dates or notes, not categories.
@@ -26,8 +27,6 @@ MAX_CATEGORIES = 1000
 _MOSTLY = 0.9
 # With fewer rows, texts that all differ may still be categories.
 _FEWEST = 20
-# Share of a column's spread that rounding to float32 may lose.
-_ROUNDED = 1e-4
 _PARTS_OF_DATES = 'makes year, month, weekday and days of dates'
 _FILLS_IN = 'missing=mean fills in'
 _MEND = ' Tip: correct these cells, or empty them for --{}_missing=mean.'
@@ -49,16 +48,21 @@ def read(file: arrow_files.File, reading: readings.Reading) -> tables.Table:
   texts = set(reading.text_columns)
   while True:
     rows = _Rows(file, names, columns, reading, texts)
+    numbers = {'y', *columns} - texts - reading.date_columns
     found = set()
-    for batch in file.batches():
+    for batch in file.batches([
+        column for column, name in zip(file.names, names) if name in numbers
+    ]):
       found = rows.add(batch)
       if found:
         break
-    if not found:
+    offsets = {} if found else rows.other_offsets()
+    if not found and not offsets:
       return rows.table()
     # Columns assumed to be numeric are read again, because as a text 1.0 is
-    # not 1.
+    # not 1; and so are numbers that float32 has rounded.
     texts |= found
+    reading = reading._replace(offsets={**reading.offsets, **offsets})
 
 
 class _Rows:
@@ -83,6 +87,10 @@ class _Rows:
         made for column in columns for made in reading.outputs(column)
     ]
     self._offsets = dict(reading.offsets)
+    self._numbers_of = {
+        name: rounding.Numbers(len(reading.outputs(name)))
+        for name in columns if name not in texts
+    }
     self._x = column_builders.GrowableArray(
         np.float32, file.num_rows, len(self._names)
     )
@@ -172,9 +180,7 @@ class _Rows:
           bad,
       )
     self._check_missing(name, column, np.isnan(values[:, 0]), start)
-    return values - [
-        self._offsets.get(made, 0.0) for made in self._reading.outputs(name)
-    ]
+    return self._centred(name, values)
 
   def _numbers(self, name: str, column, values, start: int) -> np.ndarray:
     """Returns numbers minus the column's offset, float64[n]."""
@@ -188,9 +194,25 @@ class _Rows:
           name, 'must be finite (float32)', column, start,
           int(infinite.argmax()),
       )
-    if name not in self._offsets:
+    if name not in self._offsets and not np.isnan(values).all():
       self._offsets[name] = _offset(values, rounded)
-    return values - self._offsets[name]
+    return self._centred(name, values[:, None])
+
+  def _centred(self, name: str, values: np.ndarray) -> np.ndarray:
+    """Returns the numbers of a column minus their offsets, float64[n, ...]."""
+    self._numbers_of[name].add(values)
+    return values - [
+        self._offsets.get(made, 0.0) for made in self._reading.outputs(name)
+    ]
+
+  def other_offsets(self) -> dict[str, float]:
+    """Returns offsets of columns that need one and were read without."""
+    return {
+        made: float(offset) for name, numbers in self._numbers_of.items()
+        for made, offset in zip(self._reading.outputs(name), numbers.offsets())
+        if offset and not self._offsets.get(made)
+        and made not in self._reading.offsets
+    }
 
   def table(self) -> tables.Table:
     """Returns the table of all rows."""
@@ -242,7 +264,10 @@ class _Rows:
         continue
       codes = table.x[:, number]
       there = np.flatnonzero(~np.isnan(codes))
-      known = [cells.number(text) is None for text in column.categories]
+      texts = pa.array(column.categories, pa.string())
+      if self._file.decimal_comma:
+        texts = arrow_files.with_points(texts)
+      known = [cells.number(text) is None for text in texts.to_pylist()]
       is_text = np.array(known, bool)[codes[there].astype(int)]
       if len(there) and np.mean(is_text) < 1 - _MOSTLY:
         first = there[int(is_text.argmax())]
@@ -305,9 +330,11 @@ class _Rows:
     is_missing = np.array(missing, bool)[encoded.codes]
     self._check_missing(name, column, is_missing, start)
     known = self._categories[name]
+    is_code = name in self._reading.codes
     codes = [
-        np.nan if is_none else column_builders.code_in(known, text)
-        for text, is_none in zip(encoded.distinct, missing)
+        np.nan if is_none else column_builders.code_in(
+            known, cells.code(text) if is_code else text
+        ) for text, is_none in zip(encoded.distinct, missing)
     ]
     if len(known) > MAX_CATEGORIES:
       raise errors.DataError(
@@ -378,5 +405,5 @@ def _offset(values: np.ndarray, rounded: np.ndarray) -> float:
     return 0.0
   error, spread = np.abs(rounded - values).max(), values.std()
   # If all numbers are equal so far, only those as large as seconds need one.
-  least = min(0.5, _ROUNDED * spread) if spread else 0.5
+  least = min(0.5, rounding.SHARE * spread) if spread else 0.5
   return float(values[0]) if error > least else 0.0

@@ -26,6 +26,7 @@ from typing import Any, Mapping, Optional, Sequence
 import numpy as np
 
 from tff_pers.data import errors
+from tff_pers.data import rounding
 
 # Rows converted to float64 at a time: a float32 table may fill the memory.
 _BLOCK = 8192
@@ -50,9 +51,19 @@ class Column:
   of_date: bool = False
 
 
-def unnamed(x: np.ndarray) -> tuple[Column, ...]:
-  """Returns columns of numbers `x0`, `x1`, ... for an array [n, ...]."""
-  return tuple(Column(f'x{place}') for place in range(int(x[0].size)))
+def unnamed(
+    x: np.ndarray, offsets: Optional[np.ndarray] = None
+) -> tuple[Column, ...]:
+  """Returns columns of numbers `x0`, `x1`, ... for an array [n, ...].
+
+  Their offsets have the shape [...]; None: 0.
+  """
+  if offsets is None:
+    offsets = np.zeros(x.shape[1:])
+  return tuple(
+      Column(f'x{place}', offset=offset)
+      for place, offset in enumerate(offsets.ravel().tolist())
+  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +101,11 @@ class Feature:
   scale: float
   indicator: bool
   categories: Optional[tuple[str, ...]] = None
+
+  @property
+  def is_rounded(self) -> bool:
+    """Whether float32 loses differences of numbers as large as the mean."""
+    return rounding.is_rounded(self.mean, self.scale)
 
   @property
   def outputs(self) -> list[str]:

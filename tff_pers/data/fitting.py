@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers.data import client_data
+from tff_pers.data import errors
 from tff_pers.data import features
 from tff_pers.data import holdout
 from tff_pers.data import task as task_lib
@@ -114,7 +115,16 @@ def _sentence(fitted: features.Features, recipe: features.Recipe) -> str:
       if fitted.standardize else 'left as they are'
   )
   width, before = len(fitted.outputs), len(recipe.columns)
-  of_y = more = ''
+  of_y = more = lost = ''
+  rounded = [
+      column.name for column, feature in zip(recipe.columns, fitted.features)
+      if column.offset and feature.is_rounded
+  ]
+  if rounded and not fitted.standardize:
+    lost = (
+        f' Float32 rounds the differences of {errors.listed(rounded)}, which'
+        ' --standardize keeps.'
+    )
   if width != before:
     more = (
         f'; with texts and missing values as zeros and ones they are {width}'
@@ -133,4 +143,4 @@ def _sentence(fitted: features.Features, recipe: features.Recipe) -> str:
     )
     if not fitted.standardize:
       of_y += ' Tip: --standardize scales each feature separately.'
-  return f'Features are {scaled}{more}.{of_y}'
+  return f'Features are {scaled}{more}.{lost}{of_y}'

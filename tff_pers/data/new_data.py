@@ -44,7 +44,7 @@ def read(
   kind = _kind(path)
   if kind == 'npz':
     [path] = tables.locate(path, kind)
-    table = _of_arrays(path, needs)
+    table = _of_arrays(path, fitted, needs)
   elif kind == 'images':
     table = image_folders.read(path)
     table = table._replace(columns=features_lib.unnamed(table.x))
@@ -247,7 +247,7 @@ def _of_columns(path: str, kind: str, fitted, needs) -> tables.Table:
     ) from error
 
 
-def _of_arrays(path: str, needs) -> tables.Table:
+def _of_arrays(path: str, fitted, needs) -> tables.Table:
   """Returns the table of an .npz file."""
   if set(needs) >= set(tables.REQUIRED):
     table = tables.read_npz(path)
@@ -255,4 +255,13 @@ def _of_arrays(path: str, needs) -> tables.Table:
     arrays = tables.load_arrays(path, ('x', *needs), ('client',))
     table = tables.of_clients(path, arrays, arrays['x'], None)
   x = checks.features(table.x, f'{path}, x', table.place)
-  return table._replace(x=x, columns=features_lib.unnamed(x))
+  means = {
+      f.name: f.mean for f in (fitted.features if fitted is not None else ())
+      if f.is_rounded
+  }
+  offsets = np.array([
+      means.get(column.name, 0.0) for column in features_lib.unnamed(x)
+  ]).reshape(x.shape[1:])
+  if means:
+    x = (table.x - offsets).astype(np.float32)
+  return table._replace(x=x, columns=features_lib.unnamed(x, offsets))

@@ -30,6 +30,7 @@ class Reading(NamedTuple):
     missing: Whether cells may be missing; they are NaN in the table.
     texts: Whether a column may hold texts.
     text_columns: Columns to read as texts even if all cells are numbers.
+    codes: Columns that are declared as codes, of which 1 and 1.0 are the same.
     date_columns: Columns that become year, month, weekday and days.
     dropped: Columns that are dropped.
     only: The features to read; None: all.
@@ -44,6 +45,7 @@ class Reading(NamedTuple):
   missing: bool = False
   texts: bool = False
   text_columns: frozenset[str] = frozenset()
+  codes: frozenset[str] = frozenset()
   date_columns: frozenset[str] = frozenset()
   dropped: frozenset[str] = frozenset()
   only: Optional[frozenset[str]] = None
@@ -58,8 +60,8 @@ class Reading(NamedTuple):
     return cls(
         task, missing=options.get('missing') == 'mean',
         texts=options.get('categories') == 'one_hot',
-        text_columns=listed('categorical'), date_columns=listed('dates'),
-        dropped=listed('drop_columns'),
+        text_columns=listed('categorical'), codes=listed('categorical'),
+        date_columns=listed('dates'), dropped=listed('drop_columns'),
         columns={
             name: options.get(flag, name) for name, flag in _FLAGS.items()
         },

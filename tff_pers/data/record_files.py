@@ -6,7 +6,7 @@ feature that a record lacks has no value there.
 """
 
 import itertools
-from typing import Any, Iterator, Sequence
+from typing import Any, Collection, Iterator, Sequence
 
 import pyarrow as pa
 import tensorflow as tf
@@ -23,7 +23,7 @@ _TYPES = {
 class RecordFile:
   """A TFRecord file, gzipped if its name ends in .gz."""
 
-  unit, about, num_rows = 'record', '', None
+  unit, about, num_rows, decimal_comma = 'record', '', None, False
 
   def __init__(self, path: str):
     """Reads the names and kinds of the features.
@@ -53,12 +53,15 @@ class RecordFile:
         for name, place, _ in self._columns
     ]
 
-  def batches(self) -> Iterator[Sequence[pa.Array]]:
+  def batches(
+      self, numbers: Collection[str] = ()
+  ) -> Iterator[Sequence[pa.Array]]:
     """Yields the columns of consecutive records.
 
     Raises:
       errors.DataError: If the file cannot be read.
     """
+    del numbers  # Values have types.
     examples = self._examples()
     while some := list(itertools.islice(examples, _BATCH_ROWS)):
       yield [

@@ -72,6 +72,7 @@ def _of_columns(
     if name in raw:
       values.update(zip(cells.names_of_date(name), _parts_of_date(raw[name])))
   made = []
+  codes = client_names.parse(fitted.reading.get('categorical', ''))
   for feature in fitted.features:
     column = values[feature.name]
     if feature.categories is None:
@@ -83,6 +84,8 @@ def _of_columns(
       made.append(column[:, None])
     else:
       text = tf.strings.strip(column)
+      if feature.name in codes:
+        text = tf.strings.regex_replace(text, cells.WHOLE, r'\1')
       missing = _is_missing(text)
       is_it = text[:, None] == tf.constant(feature.categories, tf.string)
       made.append(tf.cast(is_it & ~missing[:, None], tf.float64))

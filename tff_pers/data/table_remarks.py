@@ -10,8 +10,10 @@ import unicodedata
 
 import numpy as np
 
+from tff_pers.data import cells
 from tff_pers.data import client_names
 from tff_pers.data import errors
+from tff_pers.data import rounding
 from tff_pers.data import tables
 
 _NAMED_COLUMNS = ('csv', 'parquet', 'tfrecord')
@@ -23,7 +25,7 @@ _MANY_TEXTS = 50
 
 
 def find(table: tables.Table, task: str) -> list[str]:
-  """Returns remarks about spelling, identifiers, codes and many texts.
+  """Returns remarks about spelling, identifiers, codes, zeros, many texts.
 
   The task is for the flags that they name.
   """
@@ -34,7 +36,7 @@ def find(table: tables.Table, task: str) -> list[str]:
     found.append(
         spelled_alike('Classes', table.classes, np.bincount(table.y))
     )
-  identifiers, codes = [], []
+  identifiers, codes, far = [], [], []
   # Arrays have neither names nor flags for columns.
   columns = table.columns if task in _NAMED_COLUMNS else None
   for column, values in zip(columns or (), table.x.T):
@@ -42,6 +44,11 @@ def find(table: tables.Table, task: str) -> list[str]:
     if column.of_date:
       continue
     if column.categories is None:
+      is_zero = there == -np.float32(column.offset)
+      if column.offset and is_zero.any() and rounding.is_rounded(
+          column.offset, float(there[~is_zero].std(dtype=np.float64))
+      ):
+        far.append(column.name)
       if _is_identifier(there):
         identifiers.append(column.name)
       elif _are_codes(there):
@@ -60,6 +67,12 @@ def find(table: tables.Table, task: str) -> list[str]:
     found.append(
         spelled_alike(f'Texts of {column.name}', column.categories, counts)
     )
+  if far:
+    found.append(
+        f'0 is far from all other numbers of {errors.listed(far)}, whose'
+        ' differences are lost beside it; if it means no value, empty these'
+        f' cells: --{task}_missing=mean.'
+    )
   if identifiers:
     found.append(
         f'{errors.listed(identifiers)} differ in every row, as identifiers do;'
@@ -76,7 +89,7 @@ def find(table: tables.Table, task: str) -> list[str]:
 def spelled_alike(
     what: str, names: Sequence[str], counts: np.ndarray
 ) -> str:
-  """Returns a remark on texts that are equal but for case and spaces, or ''.
+  """Returns a remark on texts with the same `spelling_key`, or ''.
 
   `what` begins the sentence; `counts` are the numbers of rows of each text.
   """
@@ -87,14 +100,15 @@ def spelled_alike(
   if not alike:
     return ''
   return (
-      f'{what} that differ only in capitals or spaces count as different, with'
-      f' these numbers of rows: {errors.listed(alike)}.'
+      f'{what} that differ only in capitals, spaces or a final .0 count as'
+      f' different, with these numbers of rows: {errors.listed(alike)}.'
   )
 
 
 def spelling_key(name: str) -> str:
-  """Returns a key shared by names that differ in capitals and spaces."""
-  return ' '.join(unicodedata.normalize('NFKC', name).casefold().split())
+  """Returns a key shared by names that differ in capitals, spaces and .0."""
+  name = unicodedata.normalize('NFKC', name).casefold()
+  return cells.code(' '.join(name.split()))
 
 
 def _quoted(names: Sequence[str]) -> str:

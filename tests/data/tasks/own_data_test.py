@@ -5,6 +5,7 @@ import pytest
 
 from tests import built
 from tff_pers.data import errors
+from tff_pers.data import fitting
 from tff_pers.data import holdout
 from tff_pers.data import tasks
 from tff_pers.data.tasks import own_data
@@ -95,6 +96,20 @@ def test_float_targets_are_regression(tmp_path):
   assert task.num_classes == 0 and task.model.name == 'linear_regression'
   assert task.class_counts is None
   assert task.train[0]['examples']['y'].dtype == np.float32
+
+
+def test_times_in_arrays_keep_their_differences_if_scaled(tmp_path):
+  times = np.stack([1.7e9 + np.arange(12), np.arange(12)], 1)
+  path = _npz(tmp_path, x=times)
+  for standardize, kept in (True, 12), (False, 1):
+    task = fitting.fit(
+        _build('npz', path, standardize=standardize), num_held_out=0, seed=0
+    )
+    x = np.concatenate([
+        client['examples']['x'] for client in (*task.train, *task.test)
+    ])
+    assert len(np.unique(x[:, 0])) == kept and len(np.unique(x[:, 1])) == 12
+    assert ('rounds the differences of x0, which' in task.about) != standardize
 
 
 def test_kind_overrides_dtype(tmp_path):

@@ -17,6 +17,7 @@ from tff_pers.data import features
 from tff_pers.data import image_folders
 from tff_pers.data import leaf_tables
 from tff_pers.data import readings
+from tff_pers.data import rounding
 from tff_pers.data import split
 from tff_pers.data import table_remarks
 from tff_pers.data import tables
@@ -165,6 +166,9 @@ def _build(
     )
   if table.columns is None:
     x = checks.features(table.x, f'{table.path}, x', table.place)
+    offsets = rounding.offsets_of(table.x)
+    if offsets.any():
+      x = (table.x - offsets).astype(np.float32)
     table = table._replace(x=x)
   table, left_out = _without_small(name, table, options.min_examples)
   y, num_classes, classes = _labels_or_targets(name, table, options)
@@ -180,8 +184,10 @@ def _build(
       model='logistic_regression' if num_classes else 'linear_regression',
   )
   recipe, columns = None, table.columns
-  if columns is None and (classes or request.standardize or not num_classes):
-    columns = features.unnamed(table.x)
+  if columns is None and (
+      classes or request.standardize or not num_classes or offsets.any()
+  ):
+    columns = features.unnamed(table.x, offsets)
   if columns is not None:
     recipe = features.Recipe(
         columns, bool(request.standardize), classes,

@@ -148,8 +148,8 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
         )
     if self.adapt_kernels != 'all' and not kinds >= {'conv', 'dense'}:
       raise ValueError(
-          '`adapt_kernels` must be left at all unless the model has convolutions'
-          f' and dense layers, found {self.adapt_kernels}.'
+          '`adapt_kernels` must be left at all unless the model has'
+          f' convolutions and dense layers, found {self.adapt_kernels}.'
       )
     others = {'conv', 'dense'} - {self.adapt_kernels}
     return adaptors.floral(

@@ -297,9 +297,10 @@ def test_a_new_client_with_one_row_is_tested_on_it(folder, tmp_path):
   assert _evaluate(
       f'--run={folder}/run', f'--data_dir={data}', f'--output_dir={tmp_path}/n'
   ) == 0
-  row = _clients(tmp_path / 'n')['one']
-  assert row['seen'] == '0'
-  assert np.isfinite(float(row['loss']))
+  rows = _clients(tmp_path / 'n')
+  assert rows['one']['seen'] == '0' and np.isfinite(float(rows['one']['loss']))
+  # Others still adapt, to 8 of their 10 rows.
+  assert rows['zoe']['num_train'] == '8'
 
 
 def test_each_row_has_the_model_of_its_client_unless_one_is_named(

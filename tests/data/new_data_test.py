@@ -127,6 +127,21 @@ def test_times_of_arrays_keep_their_differences(tmp_path):
   np.testing.assert_array_equal(table.x, [[0.5], [-2]])
 
 
+def test_arrays_of_images_keep_their_shape_where_nothing_is_fitted(tmp_path):
+  path, x = str(tmp_path / 'later.npz'), np.arange(32.0).reshape(2, 4, 4)
+  np.savez(path, x=x, client=[0, 1])
+  table = new_data.read(path, None, [4, 4], ('client',))
+  np.testing.assert_array_equal(table.x, x)
+
+
+def test_codes_of_older_runs_are_those_of_today(tmp_path):
+  fitted = features.Features.from_json(features.Features((
+      features.Feature('kind', 0.0, 1.0, False, ('1.0', '2.0')),
+  ), True, reading=dict(categorical='kind', categories='one_hot')).to_json())
+  table = _read(tmp_path, 'ann,2', fitted=fitted, header='client,kind')
+  np.testing.assert_array_equal(table.x, [[0, 1]])
+
+
 def test_dates_are_made_as_in_training(tmp_path):
   fitted = features.Features(
       (features.Feature('day month', 6.0, 1.0, False),), True,

@@ -16,7 +16,8 @@ def _rows():
   rng = np.random.default_rng(0)
   return pd.DataFrame(dict(
       client=np.repeat(['a', 'b', 'c'], 10), x=rng.normal(size=30),
-      y=np.tile([0, 1], 15),
+      y=np.tile([0, 1], 15), time=1.7e9 + 60 * rng.permutation(30),
+      split=np.tile(['train'] * 4 + ['test'], 6),
   ))
 
 
@@ -45,14 +46,18 @@ def _with_another_row(rows):
   return pd.concat([rows, rows.iloc[:1]])
 
 
+def _with_other_test_rows(rows):
+  return rows.assign(split=np.roll(rows['split'], 1))
+
+
 @pytest.mark.parametrize('change', [
     _with_another_value, _with_another_label, _at_another_client,
-    _with_another_row,
+    _with_another_row, _with_other_test_rows,
 ])
 def test_changed_rows_are_refused(change, tmp_path):
   first = _prepared(tmp_path, _rows())
   results.write_config(str(tmp_path / 'run'), first.config)
-  with pytest.raises(flags.UsageError, match='^`--data_dir` must hold the rows'):
+  with pytest.raises(flags.UsageError, match='^`--data_dir` must hold the clients'):
     _prepared(tmp_path, change(_rows()))
 
 

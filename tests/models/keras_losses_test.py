@@ -227,6 +227,10 @@ def test_an_average_of_sigmoids_has_the_accuracy_of_keras():
     (lambda: tf.keras.Sequential([
         L.InputLayer([4]), L.Embedding(9, 2), L.Flatten(), L.Dense(1)
     ]), False),
+    # A logit of frozen weights, of which all draws would be one.
+    (lambda: tf.keras.Sequential([
+        L.InputLayer([4]), L.Dense(1, trainable=False)
+    ]), False),
 ])
 def test_probabilities_are_told_from_logits(network, expected):
   """By a loss that does not say so, and an unknown last operation."""

@@ -235,13 +235,14 @@ class Folder:
             f' one of {files[0].path} and {file.path} alone.'
         )
     stems = [tables.stem(file.path) for file in files]
-    for place, stem in enumerate(stems):
-      if stem in stems[:place]:
+    first_of = dict(zip(reversed(stems), reversed(files)))
+    for stem, file in zip(stems, files):
+      if first_of[stem] is not file:
         raise errors.DataError(
             f'{path} must hold files whose names differ before their endings,'
-            f' found {os.path.basename(files[stems.index(stem)].path)} and'
-            f' {os.path.basename(files[place].path)}. Tip: if one is a copy of'
-            ' the other, leave it out; else rename it.'
+            f' found {os.path.basename(first_of[stem].path)} and'
+            f' {os.path.basename(file.path)}. Tip: if one is a copy of the'
+            ' other, leave it out; else rename it.'
         )
     self._clients = None if client in own else stems
     if self._clients and _PARTS.issuperset(map(str.lower, stems)):

@@ -50,9 +50,9 @@ def read(file: arrow_files.File, reading: readings.Reading) -> tables.Table:
     rows = _Rows(file, names, columns, reading, texts)
     numbers = {'y', *columns} - texts - reading.date_columns
     found = set()
-    for batch in file.batches([
+    for batch in file.batches({
         column for column, name in zip(file.names, names) if name in numbers
-    ]):
+    }):
       found = rows.add(batch)
       if found:
         break
@@ -401,9 +401,8 @@ def _offset(values: np.ndarray, rounded: np.ndarray) -> float:
   These are the first numbers, float64[n], NaN if missing, and as float32.
   """
   values, rounded = (some[~np.isnan(values)] for some in (values, rounded))
-  if not len(values):
-    return 0.0
   error, spread = np.abs(rounded - values).max(), values.std()
   # If all numbers are equal so far, only those as large as seconds need one.
   least = min(0.5, rounding.SHARE * spread) if spread else 0.5
-  return float(values[0]) if error > least else 0.0
+  # Not the first one, which may stand for no value.
+  return float(np.median(values)) if error > least else 0.0

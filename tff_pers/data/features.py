@@ -25,6 +25,8 @@ from typing import Any, Mapping, Optional, Sequence
 
 import numpy as np
 
+from tff_pers.data import cells
+from tff_pers.data import client_names
 from tff_pers.data import errors
 from tff_pers.data import rounding
 
@@ -220,8 +222,16 @@ class Features:
   def from_json(cls, text: str) -> 'Features':
     """Returns the features that `to_json` wrote, bit-identical."""
     read = json.loads(text)
+    codes = client_names.parse(read.get('reading', {}).get('categorical', ''))
+    def categories(feature):
+      texts = _tuple(feature['categories'])
+      if texts is None or feature['name'] not in codes:
+        return texts
+      # Files of before have 1.0 where a code is 1 now.
+      usual = tuple(map(cells.code, texts))
+      return usual if len(set(usual)) == len(texts) else texts
     features = tuple(
-        Feature(**{**feature, 'categories': _tuple(feature['categories'])})
+        Feature(**{**feature, 'categories': categories(feature)})
         for feature in read['features']
     )
     return cls(

@@ -58,7 +58,8 @@ def read(
         remarks=(*table.remarks, *_remarks(table, fitted))
     )
   elif kind != 'images':
-    x = (x + np.array([column.offset for column in columns])).astype(np.float32)
+    offsets = np.array([column.offset for column in columns])
+    x = (x + offsets.reshape(x.shape[1:])).astype(np.float32)
   if list(x.shape[1:]) != list(x_shape):
     raise errors.DataError(
         f'{path} must hold examples of shape {list(x_shape)} as in training,'

@@ -40,13 +40,16 @@ class Task:
     validation: Dense validation data per client, or None (see
       `data/validation.py`).
     splits: What determines test and validation rows: '', the seed and the order
-      of clients; `content`, the seed and the rows; `file`, test rows are the
-      same for every seed, because the file marks them (the last of the other
-      rows are then for validation) or the task draws them by a seed of its own.
+      of clients; `content`, or `content, centred` if float32 would round them,
+      the seed and the rows; `file`, test rows are the same for every seed,
+      because the file marks them (the last of the other rows are then for
+      validation) or the task draws them by a seed of its own.
     validation_order: The training rows of each client, int64, in the order in
       which they are held out for validation; None: random.
     client_keys: uint64[N], keys that depend only on the clients' rows, by which
       clients are held out. None: by their positions.
+    rows: A hash of the clients' names and rows, and of which rows a file marks
+      as test rows, whatever the order of either; '': the task makes its rows.
     groups: int32[N], the true cluster of each client, -1 unknown.
     num_classes: Number of labels, 0 for regression.
     client_weighting: Default of `--client_weighting`.
@@ -104,6 +107,7 @@ class Task:
   splits: str = ''
   validation_order: Optional[Sequence[np.ndarray]] = None
   client_keys: Optional[np.ndarray] = None
+  rows: str = ''
   groups: Optional[np.ndarray] = None
   num_classes: int = 0
   client_weighting: str = 'examples'

@@ -1,7 +1,6 @@
 """Builds from flags one method on one task with one seed."""
 
 import dataclasses
-import hashlib
 from importlib import metadata
 import platform
 import re
@@ -250,7 +249,7 @@ def build(
           metric=metric,
           revision=method.revision,
           splits=task.splits,
-          rows=_fingerprint(full),
+          rows=full.rows,
           y_is_scaled=(
               task.features is not None and task.features.y_mean is not None
           ),
@@ -261,20 +260,6 @@ def build(
       metric=metric,
       promised=promised,
   )
-
-
-def _fingerprint(task: task_lib.Task) -> str:
-  """Returns a hash of clients' names and rows, whatever the order of either.
-
-  Returns '' if the task's clients have no keys, because it makes its own data.
-  """
-  if task.client_keys is None:
-    return ''
-  names: Iterable[Any] = range(len(task.client_keys))
-  if task.client_names is not None:
-    names = task.client_names
-  lines = sorted(f'{key} {name}' for key, name in zip(task.client_keys, names))
-  return hashlib.sha256('\n'.join(lines).encode()).hexdigest()[:16]
 
 
 def is_same_command(

@@ -268,7 +268,13 @@ def testing_on_all(opened: Opened, trainer: Any) -> Opened:
   if all(opened.seen) or not opened.drawn:
     return opened
   train, test = list(opened.data.train), list(opened.data.test)
-  first = opened.seen.index(False)
+  # One without training rows would adapt to nothing.
+  first = max(
+      (client for client, seen in enumerate(opened.seen) if not seen),
+      key=lambda client: int(train[client]['num_examples']),
+  )
+  if not train[first]['num_examples']:
+    return opened
   with taking_new(opened):
     deployed = [
         tf.nest.flatten(trainer.deployed_weights(

@@ -43,6 +43,8 @@ def tried(
         lambda spec: tf.compat.v1.placeholder(spec.dtype, spec.shape), weights
     )
     leaves = tf.nest.flatten(given)
+    if not leaves:
+      return False  # All draws would be one.
     seen = False
     try:
       output = tf.nest.flatten(predict(
@@ -50,7 +52,10 @@ def tried(
           tf.zeros([2], tf.int64),
       ))[position]
       for _ in range(_DRAWS):
-        drawn = [rng.normal(0, _SPREAD, leaf.shape) for leaf in leaves]
+        drawn = [
+            _SPREAD * rng.standard_normal(leaf.shape, np.float32)
+            for leaf in leaves
+        ]
         values = session.run(output, {
             leaf: np.abs(value) if is_moving else value for
             leaf, value, is_moving in zip(

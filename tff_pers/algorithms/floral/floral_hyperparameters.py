@@ -61,8 +61,8 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
   )
   adapt_kernels: str = hp.field(
       'all',
-      'Which kernels have adaptors (Table 5): all, those of convolutions alone'
-      ' (conv), or those of dense layers alone (dense).',
+      'Which kernels have adaptors (Table 5): all, none of dense layers (conv),'
+      ' or none of convolutions (dense).',
       choices=('all', 'conv', 'dense'),
   )
   conv_form: str = hp.field(

@@ -1,6 +1,7 @@
 """Assembles a task from labelled examples: partition, split, model."""
 
 import dataclasses
+import hashlib
 from typing import Any, Optional, Sequence, Union
 
 import numpy as np
@@ -137,6 +138,7 @@ def assemble(
       client_keys=None if examples.row_keys is None else np.array(
           [examples.row_keys[rows].sum() for rows in made.indices]
       ),
+      rows=_hash(made, examples, names),
       groups=made.groups,
       num_classes=examples.num_classes,
       class_counts=partition_lib.class_counts(
@@ -196,6 +198,19 @@ def build_model(
   """Returns the model `name` for the examples of the first client."""
   x_spec = tf.TensorSpec([None, *train[0][0].shape[1:]], tf.float32)
   return zoo.build(name, x_spec, num_classes)
+
+
+def _hash(made, examples: Examples, names: Optional[Sequence[str]]) -> str:
+  """Returns `Task.rows`."""
+  keys, is_test = examples.row_keys, examples.is_test
+  if keys is None:
+    return ''
+  lines = []
+  for client, rows in enumerate(made.indices):
+    marked = [] if is_test is None else rows[is_test[rows]]
+    name = client if names is None else names[client]
+    lines.append(f'{keys[rows].sum()} {keys[marked].sum()} {name}')
+  return hashlib.sha256('\n'.join(sorted(lines)).encode()).hexdigest()[:16]
 
 
 def _splits(made, examples: Examples, train_fraction: float, seed: int, names):

@@ -170,6 +170,9 @@ def _build(
     if offsets.any():
       x = (table.x - offsets).astype(np.float32)
     table = table._replace(x=x)
+    columns = features.unnamed(x, offsets)
+  else:
+    columns = table.columns
   table, left_out = _without_small(name, table, options.min_examples)
   y, num_classes, classes = _labels_or_targets(name, table, options)
   task = assembly.assemble(
@@ -177,18 +180,16 @@ def _build(
       assembly.Examples(
           table.x, y, num_classes, table.path, table.client, table.is_test,
           tier=table.tier, client_names=table.names,
-          row_keys=split.content_keys(_contents(table)),
+          row_keys=split.content_keys(_contents(table, columns)),
       ),
       _ARRAYS,
       train_fraction=0.8,
       model='logistic_regression' if num_classes else 'linear_regression',
   )
-  recipe, columns = None, table.columns
-  if columns is None and (
-      classes or request.standardize or not num_classes or offsets.any()
+  recipe, centred = None, any(column.offset for column in columns)
+  if table.columns is not None or (
+      classes or request.standardize or not num_classes or centred
   ):
-    columns = features.unnamed(table.x, offsets)
-  if columns is not None:
     recipe = features.Recipe(
         columns, bool(request.standardize), classes,
         reading=dataclasses.asdict(options),
@@ -200,20 +201,26 @@ def _build(
   ))
   return dataclasses.replace(
       task, recipe=recipe, fits_rounds=True, about=about,
-      splits='content' if table.is_test is None else 'file',
+      splits='file' if table.is_test is not None
+      # Rows with numbers that float32 rounds had other keys before.
+      else 'content, centred' if centred else 'content',
   )
 
 
-def _contents(table: tables.Table) -> Iterator[np.ndarray]:
+def _contents(
+    table: tables.Table, columns: Sequence[features.Column]
+) -> Iterator[np.ndarray]:
   """Yields y and the features, uint64[n] each.
 
-  The positions of texts depend on the order in which they occur. So that the
-  order of clients does not matter, the texts themselves are hashed.
+  The positions of texts depend on the order in which they occur, and so does
+  what was subtracted from numbers. So that the order of clients does not
+  matter, the texts themselves are hashed, and the numbers of the file.
   """
   yield _of_texts(table.y, table.classes).astype(np.float64).view(np.uint64)
   x = np.ascontiguousarray(table.x, np.float32).reshape(len(table.x), -1)
-  columns = table.columns or features.unnamed(x)
   for values, column in zip(x.T, columns):
+    if column.offset:
+      values = values.astype(np.float64) + column.offset
     yield _of_texts(values, column.categories).astype(np.float32).view(
         np.uint32
     ).astype(np.uint64)
@@ -299,7 +306,7 @@ def _check_differences(y: np.ndarray, rounded: np.ndarray, where: str) -> None:
   """Raises a DataError if float32 loses how targets differ, as of times."""
   y = y.astype(np.float64)
   lost, spread = np.sqrt(np.mean((rounded - y) ** 2)), y.std()
-  if spread and lost > _MAX_LOST * spread:
+  if np.ptp(y) and lost > _MAX_LOST * spread:
     raise errors.DataError(
         f'{where} must keep its differences as float32, found values near'
         f' {y.mean():.6g} with a standard deviation of {spread:.3g}, of which'

@@ -58,8 +58,8 @@ def check_data(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     raise flags.UsageError(
         '`--data_dir` must hold the clients and rows that the run was trained'
         ' on, found others: they have changed since, so that test rows of now'
-        ' may have been training rows. Tip: put the old ones back, or train with'
-        ' another --output_dir.'
+        ' may have been training rows. Tip: put the old ones back, or train'
+        ' with another --output_dir.'
     )
   if saved.get('splits', '') != config['splits']:
     raise flags.UsageError(

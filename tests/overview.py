@@ -164,9 +164,11 @@ def is_enough(of_tasks: pd.DataFrame) -> bool:
 
 def _cell(runs: pd.DataFrame) -> str:
   """Returns the cell of a method's runs on a task."""
-  text = f"{runs['shown'].mean():.3f}"
+  mean = runs['shown'].mean()
+  digits = 3 if mean >= 0.1 else 4
+  text = f'{mean:.{digits}f}'
   if len(runs) > 1:
-    text += f" ± {runs['shown'].std():.3f}"
+    text += f" ± {runs['shown'].std():.{digits}f}"
   text += ''.join(sorted(set(''.join(runs['mark'])))).replace('*', '\\*')
   return text if runs['whole'].all() else f'{text} (fewer seeds)'
 

@@ -222,7 +222,8 @@ class Features:
   def from_json(cls, text: str) -> 'Features':
     """Returns the features that `to_json` wrote, bit-identical."""
     read = json.loads(text)
-    codes = client_names.parse(read.get('reading', {}).get('categorical', ''))
+    reading = dict(read['reading']) if 'reading' in read else {}
+    codes = client_names.parse(reading.get('categorical', ''))
     def categories(feature):
       texts = _tuple(feature['categories'])
       if texts is None or feature['name'] not in codes:
@@ -235,9 +236,8 @@ class Features:
         for feature in read['features']
     )
     return cls(
-        features, read['standardize'], _tuple(read['classes']),
-        dict(read.get('reading', {})), read.get('y_mean'),
-        read.get('y_scale', 1.0), read.get('x_scale', 1.0),
+        features, read['standardize'], _tuple(read['classes']), reading,
+        read.get('y_mean'), read.get('y_scale', 1.0), read.get('x_scale', 1.0),
     )
 
 

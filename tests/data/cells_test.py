@@ -25,6 +25,15 @@ def test_a_text_is_a_number_or_missing_or_neither(text, value):
     np.testing.assert_array_equal(values, [3.0, value])
 
 
+@pytest.mark.parametrize('text, usual', [
+    ('1.0', '1'), ('-20,0', '-20'), ('0.0', '0'), ('10', '10'), ('01.0', '01.0'),
+    # These may be thousands.
+    ('1,000', '1,000'), ('12.000', '12.000'),
+])
+def test_codes_are_spelled_without_the_zero_of_a_column_with_gaps(text, usual):
+  assert cells.code(text) == usual
+
+
 def test_numbers_are_read_to_the_last_bit():
   generator = np.random.default_rng(0)
   values = generator.standard_normal(999) * 10.0 ** generator.integers(

@@ -16,8 +16,9 @@ MISSING = frozenset(('', '?', 'na', 'n/a', '#n/a', '<na>', 'nan', 'null'))
 INTEGER = re.compile('0|-?[1-9][0-9]{0,14}')
 
 # An integer that pandas wrote as 1.0, because its column has gaps; the group is
-# the integer. For Python and TensorFlow.
-WHOLE = r'^(0|-?[1-9][0-9]{0,14})[.,]0+$'
+# the integer. One zero, because 1,000 may be a thousand. For Python and
+# TensorFlow.
+WHOLE = r'^(0|-?[1-9][0-9]{0,14})[.,]0$'
 
 # The four numbers that `dates` returns.
 DATE_PARTS = ('year', 'month', 'weekday', 'days')

@@ -76,15 +76,21 @@ def geometric_median(
 
     b_i = 1 / max(nu, ||z - x_i||);  z <- sum_i b_i x_i / sum_i b_i
 
-  No pass increases the smoothed objective.
+  No pass increases the smoothed objective. Weiszfeld's passes stay at a message
+  once they are at one. By default such a z moves as in "The multivariate
+  L1-median and associated data depth" (Vardi and Zhang, PNAS 2000), towards the
+  mean z' of the other messages, with the same weights, unless the messages at z
+  hold it:
+
+    z <- z' + min(1, #{i: x_i = z} / ||sum_{x_i != z} b_i (x_i - z)||) (z - z')
 
   Args:
     x: float[n, d], n >= 1.
     passes: T >= 0.
     start: The first z, float[d]; None: the coordinate-wise median.
-    smoothing: nu > 0; None: 1e-6 (float32: 1e-4) of the median distance to z,
-      so that scale does not matter. A fixed nu gives the mean of messages that
-      are closer than nu.
+    smoothing: nu > 0, RFA's; None: messages closer to z than 1e-6 (float32:
+      1e-4) of the median distance are at z, so that scale does not matter. A
+      fixed nu gives the mean of messages that are closer than nu.
 
   Returns:
     float[d].
@@ -93,14 +99,21 @@ def geometric_median(
   share = 1e-6 if x.dtype == tf.float64 else 1e-4
   for _ in range(passes):
     distance = _distances(x, z)
-    nu = smoothing
-    if nu is None:
-      nu = share * _median_of(distance)
-    # 0 / 0 if more than half of the messages equal z: then z is the median.
-    nearest = tf.maximum(distance, tf.maximum(_as(nu, x), _tiny(x)))
-    weights = 1 / nearest
-    weights /= tf.reduce_sum(weights)
-    z = tf.linalg.matvec(x, weights, transpose_a=True)
+    if smoothing is not None:
+      weights = 1 / tf.maximum(distance, _as(smoothing, x))
+      weights /= tf.reduce_sum(weights)
+      z = tf.linalg.matvec(x, weights, transpose_a=True)
+      continue
+    is_at_z = distance <= tf.maximum(share * _median_of(distance), _tiny(x))
+    weights = tf.where(is_at_z, tf.zeros_like(distance), 1 / distance)
+    total = tf.reduce_sum(weights)
+    others = tf.linalg.matvec(
+        x, tf.math.divide_no_nan(weights, total), transpose_a=True
+    )
+    pull = total * _distances(others[None], z)[0]
+    held = tf.reduce_sum(tf.cast(is_at_z, x.dtype))
+    stays = held / tf.maximum(held, pull)
+    z = others + tf.where(held > 0, stays * (z - others), tf.zeros_like(z))
   return z
 
 

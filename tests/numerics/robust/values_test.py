@@ -136,6 +136,15 @@ def test_geometric_median_of_points(passes, smoothing, start, expected):
   )
 
 
+def test_geometric_median_leaves_a_message():
+  """Where the start, the median of the columns, is a message."""
+  corner = [[0.0, 0], [1, 0], [0, 1]]
+  expected = [(3 - 3**0.5) / 6] * 2  # All three sides are seen under 120 degrees.
+  _close(robust.geometric_median(tf.constant(corner), passes=40), expected)
+  # Two messages hold it: the others pull with 2^.5 together.
+  _close(robust.geometric_median(tf.constant(corner + [[0.0, 0]])), (0, 0))
+
+
 def test_no_pass_increases_the_smoothed_objective():
   rng = np.random.default_rng(0)
   x, nu = rng.standard_normal((9, 3)), 0.3

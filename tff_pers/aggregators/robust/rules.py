@@ -108,14 +108,14 @@ class TrimmedMean(Rule):
 
 @dataclasses.dataclass(frozen=True)
 class GeometricMedian(Rule):
-  """The geometric median (RFA), by passes of smoothed Weiszfeld.
+  """The geometric median (RFA), by passes of Weiszfeld.
 
   Breakdown point 1/2. Cost n d per pass, n d log^2 n for the start, which is
   the coordinate-wise median. By itself it is not a (delta, c)-robust
   aggregator, after bucketing it is, with delta < 1/2 and c = O(1). Messages
-  have equal weights, because a Byzantine client could claim many examples. The
-  smoothing is relative, 1e-6 (float32: 1e-4) of the median distance; otherwise
-  the rule would become a mean once all messages are close.
+  have equal weights, because a Byzantine client could claim many examples. There
+  is no smoothing, with which the rule would become a mean once all messages are
+  close; a pass that is at a message leaves it as in `robust.geometric_median`.
   """
 
   name: ClassVar[str] = 'geometric_median'

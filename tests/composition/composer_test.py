@@ -524,10 +524,12 @@ ERRORS = [
      '`client_model`: result must be of type <float32.*found float32'),
     (dict(aggregator=dict(bias=tff.aggregators.SumFactory())),
      '`value_type` must have the fields bias, found'),
+    (dict(measure=lambda state, mean: dict(train_loss=tf.constant(0.0))),
+     'A round has the metric train_loss already'),
 ]
 
 
 @pytest.mark.parametrize('replaced, message', ERRORS)
 def test_raises_on_pieces_that_do_not_fit(replaced, message):
-  with pytest.raises(TypeError, match=message):
+  with pytest.raises((TypeError, ValueError), match=message):
     composition.compose(**pieces(**replaced))

@@ -117,3 +117,10 @@ def test_clusters_are_scored_for_honest_clients_alone():
   # With a model per cluster it is said who has which; client 4 has none yet.
   shared = dict(mixing=mixing[:3], assignment=np.array([2, 0, 2, 0, -1]))
   assert score(**shared) == 0.75
+
+
+@pytest.mark.parametrize('name', ['round', 'seconds', 'accuracy_mean'])
+def test_refuses_a_metric_with_the_name_of_another_column(name):
+  own = collections.OrderedDict(_OWN, **{name: np.float32})
+  with pytest.raises(ValueError, match=f'metric {name}, .* another column'):
+    metric_rows.MetricRows(_process(own))

@@ -204,16 +204,16 @@ def build_apply(
     changed = _if(
         someone, changed, {name: state[name] for name in changed}
     )
-    metrics = collections.OrderedDict(aggregated['metrics'])
+    metrics = [aggregated['metrics']]
     if measure is not None:
-      metrics.update(measure(state, result))
+      metrics.append(measure(state, result))
     return collections.OrderedDict(
         state=collections.OrderedDict(
             # The round counts even if nobody took part: the keys of all draws
             # depend on it and would otherwise repeat.
             state, **changed, round=state['round'] + 1
         ),
-        metrics=metrics,
+        metrics=round_metrics.joined(*metrics),
     )
 
   @tff.federated_computation(

@@ -167,9 +167,24 @@ def merge(metrics: Any, *others: Any) -> Any:
       [value.type_signature.member for value in values]
   )
   def merged(structures):
-    fields = collections.OrderedDict()
-    for structure in structures:
-      fields.update(dict(structure))
-    return fields
+    return joined(*structures)
 
   return tff.federated_map(merged, tff.federated_zip(values))
+
+
+def joined(*structures: Mapping[str, Any]) -> Any:
+  """Returns one structure with the fields of several.
+
+  Raises:
+    ValueError: If a field is in two of them.
+  """
+  fields = collections.OrderedDict()
+  for structure in structures:
+    for name, value in dict(structure).items():
+      if name in fields:
+        raise ValueError(
+            f'A round has the metric {name} already, got another one of this'
+            ' name. Give your own metric a name of its own.'
+        )
+      fields[name] = value
+  return fields

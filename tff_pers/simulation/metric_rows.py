@@ -66,6 +66,9 @@ class MetricRows:
         is always there if the method reports clients as `refused`.
       epsilon: Returns the epsilon of differential privacy after a number of
         rounds, a column; None: no such column.
+
+    Raises:
+      ValueError: If a metric of the method has the name of another column.
     """
     self._epsilon, self._honest = epsilon, honest
     measured = process.next.type_signature.result['metrics'].member
@@ -97,6 +100,15 @@ class MetricRows:
         *(_CLUSTER_COLUMNS if has_groups else ()),
         *([_OVERLAP_COLUMN] if has_groups and self._routes else ()),
     ]
+    taken = [
+        name for name in self._paths
+        if ['round', *self.columns].count(name) > 1
+    ]
+    if taken:
+      raise ValueError(
+          f'The method reports the metric {taken[0]}, which is the name of'
+          ' another column of metrics.csv. Give it a name of its own.'
+      )
 
   def measured(self, metrics: Mapping[str, Any]) -> dict[str, float]:
     """Returns the scalars of M of one round, by column."""

@@ -142,7 +142,10 @@ def test_projected_gradient_contracts():
 
 
 @hypothesis.settings(derandomize=True, deadline=None, max_examples=50)
-@hypothesis.given(st.lists(st.floats(-50, 50), min_size=1, max_size=12))
+@hypothesis.given(st.lists(
+    st.one_of(st.floats(-50, 50), st.floats(-1e12, 1e12)),
+    min_size=1, max_size=12,
+))
 def test_simplex_projection(values):
   v = np.array(values)
   x = simplex.project(tf.constant(v)).numpy()

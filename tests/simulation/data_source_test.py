@@ -42,9 +42,10 @@ def test_data_sets_hold_the_examples():
       np.testing.assert_array_equal(batch[name], rows)
 
 
-def test_a_saved_position_is_of_its_data():
+@pytest.mark.parametrize('clients, seed', [(CLIENTS[1:], 0), (CLIENTS[:2], 1)])
+def test_a_saved_position_is_of_its_data_and_seed(clients, seed):
   saved = data_source.ClientDataSource(CLIENTS[:2]).iterator().to_bytes()
-  other = data_source.ClientDataSource(CLIENTS[1:])
+  other = data_source.ClientDataSource(clients, seed=seed)
   assert other.iterator().to_bytes() != saved
   with pytest.raises(ValueError, match='found one of other data'):
     data_source.ClientDataIterator.from_bytes(saved)

@@ -12,6 +12,7 @@ import weakref
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tff_pers.simulation import store
 
@@ -28,6 +29,7 @@ def _state(seed):
       count=np.int32(seed),
       flags=np.array([True, False]),
       empty=np.zeros([0, 4], np.float32),
+      half=np.asarray(generator.random(2), tf.bfloat16.as_numpy_dtype),
       nothing=(),
   )
 

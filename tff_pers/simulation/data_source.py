@@ -12,8 +12,8 @@ import tensorflow as tf
 from tff_pers.simulation import cohort
 from tff_pers import tff
 
-# By digest of the data: a program's saved state holds an iterator as digest and
-# position; otherwise every checkpoint would contain the data of all clients.
+# By digest of data and seed: a program's saved state holds an iterator as digest
+# and position; otherwise every checkpoint would contain the data of all clients.
 _SOURCES: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
@@ -61,7 +61,7 @@ class ClientDataSource(tff.program.FederatedDataSource):
       raise ValueError('`clients` must hold the data of a client, found none.')
     self.datasets = [client_dataset(data) for data in clients]
     self.seed = seed
-    self.digest = _digest(clients)
+    self.digest = _digest(clients, seed)
     element = tff.types.tensorflow_to_type(self.datasets[0].element_spec)
     self._type = tff.FederatedType(tff.SequenceType(element), tff.CLIENTS)
     _SOURCES[self.digest] = self
@@ -116,7 +116,7 @@ class ClientDataIterator(tff.program.FederatedDataSourceIterator):
 
   @classmethod
   def from_bytes(cls, buffer: bytes) -> 'ClientDataIterator':
-    """Returns the iterator of this process's source of the same data.
+    """Returns the iterator of this process's source of the same data and seed.
 
     Raises:
       ValueError: If there is no such source.
@@ -126,8 +126,8 @@ class ClientDataIterator(tff.program.FederatedDataSourceIterator):
     if source is None:
       raise ValueError(
           'The saved state must be of a data source of this program, found one'
-          ' of other data. Tip: first make the `ClientDataSource` from the same'
-          ' data.'
+          ' of other data or of another seed. Tip: first make the'
+          ' `ClientDataSource` from the same data with the same seed.'
       )
     return cls(source, saved['position'])
 
@@ -140,9 +140,9 @@ class ClientDataIterator(tff.program.FederatedDataSourceIterator):
     return self.to_bytes() == other.to_bytes()
 
 
-def _digest(clients) -> str:
-  """Returns a digest that identifies the data, also in other processes."""
-  found = hashlib.sha256()
+def _digest(clients, seed: int) -> str:
+  """Returns a digest that identifies cohorts, also in other processes."""
+  found = hashlib.sha256(f'{seed}'.encode())
   for data in clients:
     for array in tf.nest.flatten(data):
       array = np.asarray(array)

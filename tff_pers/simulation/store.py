@@ -34,6 +34,7 @@ _LEFT_SHARE = 0.75
 _SERVER = -1
 _PENDING = -2  # And below: pending structures, by number.
 _VERSION = 1
+_BFLOAT16 = tf.bfloat16.as_numpy_dtype
 # Errors of reading bytes that are damaged or of another structure.
 _BYTES = (ValueError, TypeError, IndexError, AttributeError, MemoryError)
 _TABLES = """
@@ -406,7 +407,9 @@ def _own(leaf):
 
 def _npy_chunks(array: np.ndarray) -> Iterator[bytes]:
   """Yields the .npy file of `array` in chunks: first the header, then data."""
-  if array.dtype.hasobject:
+  if array.dtype.hasobject or (
+      array.dtype.kind == 'V' and array.dtype != _BFLOAT16
+  ):
     raise TypeError(
         f'A state must have leaves of numbers, found dtype {array.dtype}.'
     )
@@ -452,4 +455,5 @@ def _shape_and_dtype(header: bytes) -> tuple[tuple[int, ...], np.dtype]:
   file = io.BytesIO(header)
   np.lib.format.read_magic(file)
   shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-  return shape, dtype
+  # NumPy has no name for bfloat16, and writes it as two bytes without a type.
+  return shape, _BFLOAT16 if dtype.kind == 'V' else dtype

@@ -69,6 +69,14 @@ def test_metrics_of_clients_are_further_columns():
   assert math.isnan(row['auc_mean'])
 
 
+def test_a_client_without_a_metric_is_left_out_of_its_summary():
+  run = _run([0.5, 0.7, 0.0])
+  run.clients.update(num_test=np.array([1, 1, 1]), auc=np.array([0.5, np.nan, 1]))
+  assert comparison.final_summary(run, 'auc').mean == 0.5
+  run.clients['loss'][1] = np.nan  # Every client has one: this is no gap.
+  assert math.isnan(comparison.final_summary(run, 'loss').mean)
+
+
 def test_one_seed_has_no_deviation():
   row, = comparison.summary_rows({('perm', 0): _run([0.5, 0.7, 0.0])})
   assert row['accuracy_std'] is None

@@ -116,8 +116,8 @@ def test_of_losses_the_smallest_is_recommended():
   found = _decide('loss', local=_BASE, perm=_BASE - 0.2)
   assert found.algo == 'perm' and found.ahead.gain.mean == pytest.approx(0.2)
   assert decision_lib.ranked(
-      dict(a=_clients([1.0]), b=_clients([0.5])), 'loss'
-  ) == ['b', 'a']
+      dict(no=_clients([math.nan]), a=_clients([1.0]), b=_clients([0.5])), 'loss'
+  ) == ['b', 'a', 'no']
 
 
 def test_one_client_decides_without_an_interval():

@@ -108,12 +108,15 @@ def final_summary(
 ) -> summary.Summary:
   """Returns the summary of a metric on test data; NaN if the run diverged.
 
-  `seen` is 1 for clients that train, 0 for those that never do.
+  `seen` is 1 for clients that train, 0 for those that never do. Clients without
+  a metric, as the AUC of a single class, are left out; every one has a loss.
   """
   values = examples = np.array([])
   if run is not None:
     clients = run.final_clients
     which = clients['seen'] == seen
+    if metric not in summary.COMMON:
+      which &= ~np.isnan(clients[metric])
     values, examples = clients[metric][which], clients['num_test'][which]
   return summary.summarize(
       values, examples, higher_is_better=summary.is_higher_better(metric)

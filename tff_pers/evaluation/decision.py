@@ -7,6 +7,7 @@ the error is that of the paired difference over clients). The order of the
 methods defines which is simpler. Test data are not used.
 """
 
+import math
 from typing import Mapping, NamedTuple, Optional
 
 from tff_pers.evaluation import paired
@@ -63,10 +64,12 @@ def decide(
 
 
 def ranked(values: Mapping[str, paired.Values], metric: str) -> list[str]:
-  """Returns the methods, best mean over clients first."""
+  """Returns the methods, best mean over clients first, without one last."""
   sign = -1 if summary.is_higher_better(metric) else 1
   means = {name: paired.mean_of(own).mean for name, own in values.items()}
-  return sorted(means, key=lambda name: sign * means[name])
+  return sorted(
+      means, key=lambda name: (math.isnan(means[name]), sign * means[name])
+  )
 
 
 def _is_close(

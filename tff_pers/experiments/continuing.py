@@ -1,6 +1,7 @@
 """Continues runs for more rounds, and forks runs from a checkpoint."""
 
 import contextlib
+import dataclasses
 import os
 import sqlite3
 from typing import Any, Mapping
@@ -28,6 +29,9 @@ _SAME_EVENTS = (
     'driver', 'delays', 'network_delays', 'in_flight', 'redispatch',
     'fedbuff_buffer_size',
 )
+
+# The entry of `config.json` with the rounds that a run which grew had at first.
+_PLANNED = 'planned_rounds'
 
 
 def last_round_flag(recorded: Mapping[str, Any]) -> str:
@@ -81,7 +85,8 @@ def check_data(saved: Mapping[str, Any], config: Mapping[str, Any]) -> None:
 def reopen(folder: str, config: Mapping[str, Any]) -> None:
   """Allows an existing run to continue to the rounds of a new configuration.
 
-  If it is killed before it continues, it counts as not finished.
+  If it is killed before it continues, it counts as not finished. Its method
+  stays the one that was planned for the first number of rounds.
   """
   saved = results.read_config(folder)
   if not grows(saved, config['flags']):
@@ -91,10 +96,35 @@ def reopen(folder: str, config: Mapping[str, Any]) -> None:
   if position is not None and position.finished:
     with saved_runs.states(folder) as states:
       states.set_position(position._replace(finished=False)._asdict())
-  results.write_config(folder, dict(saved, **{
-      part: {**saved[part], name: config['flags'][name]}
-      for part in ('flags', 'given')
-  }))
+  results.write_config(folder, {
+      _PLANNED: saved['flags'][name], **saved, **{
+          part: {**saved[part], name: config['flags'][name]}
+          for part in ('flags', 'given')
+      },
+  })
+
+
+def as_planned(experiment: Any, folder: str) -> Any:
+  """Returns the experiment whose method continues the run of a folder.
+
+  A method may plan with the number of rounds, as PERM its warm-up. For a run
+  that grew, this is the first number: with the new one, a method might go back
+  to what it has done already.
+  """
+  try:
+    planned = results.read_config(folder).get(_PLANNED)
+  except FileNotFoundError:
+    planned = None
+  if planned is None:
+    return experiment
+  changed: dict[str, Any] = dict(rounds=planned)
+  if experiment.plan.schedule is not None:
+    changed['arrivals'] = experiment.task.arrivals._replace(
+        max_delay=experiment.plan.schedule.max_delay(planned)
+    )
+  return dataclasses.replace(
+      experiment, task=dataclasses.replace(experiment.task, **changed)
+  )
 
 
 def forked(

@@ -187,7 +187,9 @@ def execute(
         _export_finished(experiment, folder, exported, export.kind)
     else:
       use_runtime(experiment.flag, folder)
-      process, kernel_names = processes.build(experiment)
+      process, kernel_names = processes.build(
+          continuing.as_planned(experiment, folder)
+      )
       _check_unseen(experiment, process)
       if fork:
         continuing.check_fits(fork, process, experiment)

@@ -4,6 +4,7 @@ import pytest
 
 from binaries import train
 from tests import csv_rows
+from tests.data import text_sources
 from tff_pers.analysis import privacy
 
 _TINY = [
@@ -38,6 +39,14 @@ def test_statistics_of_all_clients_are_refused(tmp_path, capsys):
           '--rounds=1', '--dp_noise_multiplier=2', f'--output_dir={tmp_path}/r']
   assert train.main(argv) == 2
   assert 'where statistics of all clients scale' in capsys.readouterr().err
+
+
+def test_a_counted_vocabulary_is_refused(tmp_path, capsys):
+  text_sources.questions(tmp_path)
+  argv = ['train', '--algo=fedavg', '--task=stackoverflow_tags',
+          f'--data_dir={tmp_path}', '--dp_noise_multiplier=2']
+  assert train.main(argv) == 2
+  assert 'a counted vocabulary' in capsys.readouterr().err
 
 
 def test_a_fork_has_cohorts_of_the_same_size(tmp_path, capsys):

@@ -95,6 +95,8 @@ class Task:
     named_arrays: Whether its data files are those of `data/named_arrays.py`.
     recipe: The conversion of x to be fitted, see `data/fitting.py`, or None.
     features: The fitted conversion of x, or None: x is unchanged.
+    pooled_statistics: Whether else statistics of all clients' rows encode the
+      data, such as a counted vocabulary.
     arrivals: If messages are applied as they arrive: what is known about them;
       None: they are applied in rounds.
   """
@@ -136,6 +138,7 @@ class Task:
   named_arrays: bool = False
   recipe: 'Optional[features_lib.Recipe]' = None
   features: 'Optional[features_lib.Features]' = None
+  pooled_statistics: bool = False
   arrivals: Optional[Arrivals] = None
 
   @property

@@ -45,9 +45,10 @@ def guarantee(
       (any(task.model.statistics),
        'for a model with trained batch normalization, because its moving'
        ' statistics get no noise'),
-      (_tells_of_clients(task.features),
+      (task.pooled_statistics or _tells_of_clients(task.features),
        'where statistics of all clients scale or encode the data without noise'
-       ' (--standardize, texts, missing values, y of a regression)'),
+       ' (--standardize, texts, missing values, y of a regression, a counted'
+       ' vocabulary)'),
       (task.num_clients < 2, 'with one client'),
       (getattr(hyperparameters, 'masked_loss', False),
        'with a masked loss, which also averages who has which class'),

@@ -126,6 +126,8 @@ def test_vocabulary_is_of_training_texts_alone(tmp_path):
   )
   assert not tags.test[1]['examples']['x'].any()
   assert not tags.test[1]['examples']['y'].any()
+  # Differential privacy does not cover a count over all clients.
+  assert nwp.pooled_statistics and tags.pooled_statistics
 
 
 def test_vocabulary_is_without_clients_that_never_train():

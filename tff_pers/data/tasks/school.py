@@ -5,6 +5,8 @@ Motley: Benchmarking Heterogeneity and Personalization in Federated Learning
 [1, 139] cells of float [n_i, 28] and [n_i, 1].
 """
 
+import dataclasses
+
 import numpy as np
 from scipy import io
 from sklearn import model_selection
@@ -68,7 +70,7 @@ def build(
     is_test.append(np.arange(len(own)) >= len(own) - len(test))
   x, y = (np.concatenate(part).astype(np.float32) for part in (xs, ys))
   sizes = [len(own) for own in xs]
-  return assembly.assemble(
+  task = assembly.assemble(
       'school', request,
       assembly.Examples(
           x, y, 0, _FILE, np.repeat(range(len(sizes)), sizes),
@@ -79,6 +81,7 @@ def build(
       DECLARATION,
       train_fraction=1 - _HELD_OUT,
   )
+  return dataclasses.replace(task, pooled_statistics=True)  # Those of y.
 
 
 def _drawn_rows(

@@ -137,6 +137,7 @@ def nwp_of_corpus(
       num_classes=num_tokens,
       rounds=1000,
       eval_every=100,
+      pooled_statistics=not corpus.vocabulary,
       **NWP_DECLARATION.natural([client.name for client in clients]),
   )
 
@@ -207,6 +208,7 @@ def tags_of_corpus(
       num_classes=options.tags,
       rounds=500,
       eval_every=50,
+      pooled_statistics=not (corpus.vocabulary and corpus.tags),
       **TAGS_DECLARATION.natural([client.name for client in clients]),
   )
 

@@ -104,3 +104,12 @@ def test_raises_on_unknown_need():
 def test_raises_on_unknown_driver():
   with pytest.raises(ValueError, match='`driver` must be one of rounds, events'):
     methods.register('odd', hp.LocalTraining, driver='clock')
+
+
+def test_raises_on_a_hyperparameter_that_no_flag_can_be_made_of():
+  @dataclasses.dataclass(frozen=True)
+  class Own(hp.LocalTraining):
+    share: float = 0.5
+
+  with pytest.raises(ValueError, match='`Own.share` must be made by `hp.field`'):
+    methods.register('odd', Own)

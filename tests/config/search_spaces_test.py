@@ -84,6 +84,20 @@ def test_ranges_are_around_the_defaults_on_the_task():
   assert space.dimensions['own_rate'].high == 30.0
 
 
+def test_ranges_end_at_the_bounds_of_their_hyperparameter():
+  @dataclasses.dataclass(frozen=True)
+  class Bounded(hp.Hyperparameters):
+    share: float = hp.field(
+        0.5, 'Share.', minimum=0.4, below=1.0, search=hp.Around(5)
+    )
+    least: int = hp.field(8, 'Least.', minimum=5, search=hp.Around(4))
+
+  assert search_spaces.of(Bounded()).dimensions == dict(
+      share=search_spaces.Interval(0.4, 0.9, True, False),
+      least=search_spaces.Interval(5, 32, True, True),
+  )
+
+
 def test_defaults_are_the_point_that_means_the_same():
   """Where 0 is no number of the space, nothing is said."""
   assert search_spaces.of(_Training()).defaults == dict(

@@ -132,6 +132,24 @@ def specs(hyperparameters: Any) -> dict[str, dataclasses.Field]:
   return {flag_name(s.name): s for s in dataclasses.fields(hyperparameters)}
 
 
+def check_declared(hyperparameters: type[Any]) -> None:
+  """Refuses a dataclass with a field of which no flag can be made.
+
+  Raises:
+    ValueError: If a field is not made by `field`, or its default is not a
+      boolean, a number or a text.
+  """
+  for spec in dataclasses.fields(hyperparameters):
+    if 'help' not in spec.metadata or not isinstance(
+        spec.default, (bool, int, float, str)
+    ):
+      raise ValueError(
+          f'`{hyperparameters.__name__}.{spec.name}` must be made by `hp.field`'
+          ' with a boolean, a number or a text as default, because it becomes'
+          f' a flag, found {spec.default!r}.'
+      )
+
+
 def parse(spec: dataclasses.Field, text: str) -> Any:
   """Returns the value that `text` means for the field `spec`.
 

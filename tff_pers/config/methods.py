@@ -11,6 +11,7 @@ from typing import (
     Any, Callable, Iterable, Mapping, NamedTuple, Optional, TypeVar, Union,
 )
 
+from tff_pers.config import hyperparameters as hp
 from tff_pers.config import registry
 from tff_pers.config import traits as traits_lib
 
@@ -180,8 +181,10 @@ def register(
   that only some hyperparameters, including the defaults, have.
 
   Raises:
-    ValueError: If the name is taken, or a need or the driver is unknown.
+    ValueError: If the name is taken, a hyperparameter is not made by `hp.field`,
+      or a need or the driver is unknown.
   """
+  hp.check_declared(hyperparameters)
   if not isinstance(needs, Mapping):
     needs = dict.fromkeys(needs, _always)
   unknown = sorted(set(needs) - set(NEEDS))

@@ -175,8 +175,15 @@ def _dimension(
   if not middle:
     return None
   low, high = middle / declared.factor, middle * declared.factor
-  if spec.metadata['maximum'] is not None:
-    high = min(high, spec.metadata['maximum'])
+  bounds = spec.metadata
+  if bounds['minimum'] is not None:
+    low = max(low, bounds['minimum'])
+  if bounds['above'] is not None:  # As far from it as the factor allows.
+    low = max(low, bounds['above'] + (middle - bounds['above']) / declared.factor)
+  if bounds['maximum'] is not None:
+    high = min(high, bounds['maximum'])
+  if bounds['below'] is not None:
+    high = min(high, bounds['below'] - (bounds['below'] - middle) / declared.factor)
   if is_int:
     return Interval(max(1, math.ceil(low)), math.floor(high), True, True)
   return Interval(_round(low), _round(high), True, False)

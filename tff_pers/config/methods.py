@@ -181,8 +181,8 @@ def register(
   that only some hyperparameters, including the defaults, have.
 
   Raises:
-    ValueError: If the name is taken, a hyperparameter is not made by `hp.field`,
-      or a need or the driver is unknown.
+    ValueError: If the name is taken, a hyperparameter is not made by
+      `hp.field`, or a need or the driver is unknown.
   """
   hp.check_declared(hyperparameters)
   if not isinstance(needs, Mapping):

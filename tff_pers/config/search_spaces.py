@@ -176,14 +176,15 @@ def _dimension(
     return None
   low, high = middle / declared.factor, middle * declared.factor
   bounds = spec.metadata
+  away = lambda end: end + (middle - end) / declared.factor  # Excluded ends.
   if bounds['minimum'] is not None:
     low = max(low, bounds['minimum'])
-  if bounds['above'] is not None:  # As far from it as the factor allows.
-    low = max(low, bounds['above'] + (middle - bounds['above']) / declared.factor)
+  if bounds['above'] is not None:
+    low = max(low, away(bounds['above']))
   if bounds['maximum'] is not None:
     high = min(high, bounds['maximum'])
   if bounds['below'] is not None:
-    high = min(high, bounds['below'] - (bounds['below'] - middle) / declared.factor)
+    high = min(high, away(bounds['below']))
   if is_int:
     return Interval(max(1, math.ceil(low)), math.floor(high), True, True)
   return Interval(_round(low), _round(high), True, False)

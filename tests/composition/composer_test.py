@@ -224,6 +224,9 @@ def test_evaluate_returns_the_report_beside_the_metrics():
       [r['router'] for r in results], [[5, 5], [0, 0], [5, 5]]
   )
   np.testing.assert_allclose(results[0]['loss'], (10 - 5)**2)
+  better = lambda *args: reporting(*args)._replace(report=dict(loss=0.0))
+  with pytest.raises(ValueError, match='There is a metric loss already'):
+    _ = composition.compose(**pieces(deploy=better)).evaluate
 
 
 # The steps of a round.
@@ -525,7 +528,7 @@ ERRORS = [
     (dict(aggregator=dict(bias=tff.aggregators.SumFactory())),
      '`value_type` must have the fields bias, found'),
     (dict(measure=lambda state, mean: dict(train_loss=tf.constant(0.0))),
-     'A round has the metric train_loss already'),
+     'There is a metric train_loss already'),
 ]
 
 

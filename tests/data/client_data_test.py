@@ -297,6 +297,15 @@ def test_mean_without_steps_is_zero_of_the_type_of_the_state(dtype):
   assert (state, mean, mean.dtype) == (1, 0, dtype)
 
 
+def test_the_mean_of_halves_is_exact():
+  """A float16 sum stops growing at 4096, where a step of it is 4."""
+  _, mean = client_data.fold_batches(
+      _data(2), lambda state, batch: (state, state), tf.constant(1.5, tf.float16),
+      seed=_key(1), batch_size=2, num_steps=5000, reports=True,
+  )
+  assert mean == 1.5
+
+
 def test_mean_over_a_dataset_is_that_over_dense_data():
   data = _data(7)
   x, y = data['examples']['x'], data['examples']['y']

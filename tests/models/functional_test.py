@@ -21,6 +21,21 @@ def _noisy(model):
   )
 
 
+def test_losses_of_half_precision_are_summed_in_float32():
+  model = problems.tiny_model()
+  halves = dataclasses.replace(
+      model, metrics={},
+      example_loss=lambda y, predictions: tf.fill([60_000], np.float16(2.5)),
+  )
+  data = problems.tiny_clients()[2]
+  batch = client_data.Batch(
+      *(tf.constant(data['examples'][name]) for name in 'xy'),
+      tf.fill([60_000], True), _SEED,
+  )
+  sums = halves.metric_sums(model.initial_weights(0), batch)
+  assert sums['loss'] == 150_000  # The largest float16 is 65,504.
+
+
 def test_metrics_are_without_dropout():
   """Dropout is on in the loss of a step, and off in what is reported."""
   model = problems.tiny_model()

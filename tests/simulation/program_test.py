@@ -211,3 +211,10 @@ def test_only_the_sample_is_evaluated(problem):
   assert reads.train == reads.test == [1, 3]
   everybody = whole._evaluate_honest()  # pylint: disable=protected-access
   np.testing.assert_array_equal(sample['loss'], everybody['loss'][[1, 3]])
+
+
+def test_clients_must_stand_at_their_index(problem):
+  process, data = problem
+  turned = program.Data(data.train[::-1], data.test[::-1])
+  with pytest.raises(ValueError, match='must be its position.*found 3 at 0'):
+    program.TrainingProgram(process, turned, store.ClientStateStore())

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tff_pers.core import process
+from tff_pers.core import round_metrics
 from tff_pers.core import structures
 from tff_pers.data import client_data
 from tff_pers.models import functional
@@ -253,7 +254,7 @@ def build_evaluate(
   )
   def evaluate_weights(result, data):
     metrics = deployed_metrics(deployed, result['weights'], data)
-    return collections.OrderedDict(metrics, **dict(result['report']))
+    return round_metrics.joined(metrics, result['report'])
 
   @tff.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),

@@ -183,8 +183,8 @@ def joined(*structures: Mapping[str, Any]) -> Any:
     for name, value in dict(structure).items():
       if name in fields:
         raise ValueError(
-            f'A round has the metric {name} already, got another one of this'
-            ' name. Give your own metric a name of its own.'
+            f'There is a metric {name} already, found another one of this name.'
+            ' Give your own metric a name of its own.'
         )
       fields[name] = value
   return fields

@@ -174,7 +174,8 @@ def fold_batches(
       of a step independent of those before it, given the weights.
     reports: Whether `step` returns `(state, report)`, the report a scalar such
       as its loss. Then the result is `(state, mean report)`; the mean is 0
-      without steps, and of the dtype of the first tensor of `init`.
+      without steps, and of the dtype of the first tensor of `init`, float32 at
+      least.
 
   Raises:
     ValueError: If not exactly one of `num_steps` and `num_epochs` is given.
@@ -222,6 +223,8 @@ def fold_batch_tuples(
   def summing(carry, batches):
     state, total, count = carry
     state, report = step(state, batches)
+    if report.dtype.size == 2:
+      report = tf.cast(report, tf.float32)
     return state, total + report, count + 1
 
   carry, visit = init, step
@@ -229,6 +232,8 @@ def fold_batch_tuples(
     # The report itself is not known before the loop is traced, and a loop
     # variable cannot change its dtype.
     dtype = tf.nest.flatten(init)[0].dtype
+    if dtype.size == 2:  # A sum of many steps needs more than half precision.
+      dtype = tf.float32
     carry, visit = (init, tf.zeros([], dtype), tf.constant(0)), summing
   if isinstance(data, tf.data.Dataset):
     final = _fold_dataset(data, visit, carry, seeds, num_steps, num_epochs)

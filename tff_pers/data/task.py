@@ -187,6 +187,28 @@ class Task:
     )
 
 
+def check(task: Task) -> None:
+  """Refuses a task whose parts do not fit together.
+
+  Raises:
+    ValueError: If a part does not have an entry for each client, or a number of
+      rounds is below 1.
+  """
+  for name in ('test', 'validation', 'groups', 'client_names'):
+    part = getattr(task, name)
+    if part is not None and len(part) != task.num_clients:
+      raise ValueError(
+          f'`{name}` of task {task.name} must have an entry for each of the'
+          f' {task.num_clients} clients of `train`, found {len(part)}.'
+      )
+  for name in ('rounds', 'eval_every'):
+    if getattr(task, name) < 1:
+      raise ValueError(
+          f'`{name}` of task {task.name} must be at least 1, found'
+          f' {getattr(task, name)}.'
+      )
+
+
 def num_clusters(task: Task, otherwise: int) -> int:
   """Returns a task's number of true clusters, or `otherwise` if unknown."""
   if not task.has_groups:

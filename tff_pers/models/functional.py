@@ -428,9 +428,10 @@ class FunctionalModel:
     """
     predictions = self.predict(weights, batch.x, False, batch.seed)
     y = self.targets_of(batch.x, batch.y)
-    sums = collections.OrderedDict(
-        loss=self._total('loss', self.example_loss(y, predictions), batch)
-    )
+    losses = self.example_loss(y, predictions)
+    if losses.dtype.size == 2:  # Half precision has no sum of many rows.
+      losses = tf.cast(losses, tf.float32)
+    sums = collections.OrderedDict(loss=self._total('loss', losses, batch))
     for name, metric in self.metrics.items():
       values = tf.cast(metric(y, predictions), tf.float32)
       sums[name] = self._total(name, values, batch)

@@ -66,9 +66,18 @@ def _frozen(clients) -> Sequence[Any]:
 
   A runtime may then keep an array on its device and use it again in later
   rounds. It would not notice a change, so changing the array must fail.
+
+  Raises:
+    ValueError: If the `index` of a client is not its position.
   """
   if isinstance(clients, on_demand.OnDemand):
     return clients  # Read-only as they are read.
+  for position, client in enumerate(clients):
+    if client['index'] != position:
+      raise ValueError(
+          '`index` of a client must be its position in `data`, since its state'
+          f' is kept by it, found {int(client["index"])} at {position}.'
+      )
 
   def freeze(array):
     frozen = np.asarray(array)
@@ -121,6 +130,9 @@ class TrainingProgram:
       own_metrics: See `Task.metrics`.
       epsilon: Returns the epsilon of differential privacy after a number of
         rounds; None: no guarantee.
+
+    Raises:
+      ValueError: If the `index` of a client is not its position.
     """
     self._process, self._states, self._clock = process, states, clock
     self._data = Data(

@@ -1,9 +1,12 @@
 """Tests of the registry, and of what every task must offer."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from tests import built
+from tff_pers.data import task as task_lib
 from tff_pers.data import tasks
 
 
@@ -68,3 +71,14 @@ def test_the_seed_decides(name):
     )
     np.testing.assert_array_equal(a, b)
     assert not np.array_equal(a, c)
+
+
+@pytest.mark.parametrize('change, message', [
+    (dict(groups=[0, 1]), '`groups` .* each of the 4 clients .*found 2'),
+    (dict(client_names=['a'] * 5), '`client_names` .* found 5'),
+    (dict(eval_every=0), '`eval_every` .* at least 1, found 0'),
+])
+def test_parts_of_a_task_must_fit_together(change, message):
+  task = dataclasses.replace(built.task('digits', num_clients=4), **change)
+  with pytest.raises(ValueError, match=message):
+    task_lib.check(task)

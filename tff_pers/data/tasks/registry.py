@@ -199,8 +199,10 @@ def register(
     @functools.wraps(build)
     def build_whole(request: TaskRequest, options):
       request = _with_standardize(request, name, declares)
+      task = build(request, options)
+      task_lib.check(task)
       task = validation.hold_out(
-          build(request, options), request.validation_fraction, request.seed
+          task, request.validation_fraction, request.seed
       )
       task = byzantine.appoint(task, request.num_byzantine, request.seed)
       return fitting.fit(task, request.holdout_clients, request.seed)

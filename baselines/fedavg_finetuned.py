@@ -37,9 +37,9 @@ class FedAvgFinetunedHyperparameters(fedavg.AveragingHyperparameters):
   select: str = hp.field(
       'fixed',
       'Length of fine-tuning: fixed (steps), or validation: the number of'
-      ' epochs, common to all clients, with the best mean accuracy (loss for'
-      ' regression) on every fifth training example after fine-tuning on the'
-      ' others.',
+      ' epochs, common to all clients that are evaluated together, with the'
+      ' best mean accuracy (loss for regression) on every fifth training'
+      ' example after fine-tuning on the others.',
       choices=('fixed', 'validation'),
   )
   steps: int = hp.field(
@@ -101,8 +101,8 @@ def build_fedavg_finetuned(
   examples, on those examples; the number with the best mean over clients is
   chosen, and v is retrained on all training examples. Clients with fewer than
   five examples do not count. Test data are not used. Clients that are evaluated
-  in one call of `evaluate` choose together; programs evaluate 128 per call, and
-  new clients separately.
+  in one call of `evaluate` choose together: in programs 128, `train` apart from
+  new clients, `binaries.evaluate` with all those of its file.
 
   Args:
     model: The model; f_i is its mean loss on client i.

@@ -38,10 +38,11 @@ def test_client_data_become_dense_in_order_of_id():
   np.testing.assert_array_equal(second['examples']['x'], np.full([2, 2, 2], 10))
 
 
-def test_client_data_of_chosen_clients():
+@pytest.mark.parametrize('pair', [dict, collections.namedtuple('Pair', 'y, x')])
+def test_client_data_of_chosen_clients(pair):
   (only,) = sources.from_client_data(
       _client_data(),
-      lambda d: d.map(lambda e: {'x': e['pixels'], 'y': e['label']}),
+      lambda d: d.map(lambda e: pair(x=e['pixels'], y=e['label'])),
       client_ids=['b'], first_index=7,
   )
   assert only['index'] == 7

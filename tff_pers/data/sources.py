@@ -1,5 +1,6 @@
 """Dense client data from arrays, TFF's client data, and TFDS."""
 
+import operator
 import os
 from typing import Any, Callable, Optional, Sequence
 
@@ -87,9 +88,12 @@ def from_client_data(
 def _read(dataset: tf.data.Dataset, client: str):
   """Returns all examples of one client, stacked: (x, y)."""
   spec = dataset.element_spec
-  if isinstance(spec, dict):
-    pair = set(spec) == {'x', 'y'}
-    dataset = dataset.map(lambda e: (e['x'], e['y'])) if pair else dataset
+  if isinstance(spec, dict) or hasattr(spec, '_fields'):
+    names = spec if isinstance(spec, dict) else spec._fields
+    pair = set(names) == {'x', 'y'}
+    of = operator.getitem if isinstance(spec, dict) else getattr
+    if pair:
+      dataset = dataset.map(lambda e: (of(e, 'x'), of(e, 'y')))
   else:
     pair = isinstance(spec, tuple) and len(spec) == 2
   leaves = dataset.element_spec if pair else ()

@@ -191,8 +191,8 @@ def check(task: Task) -> None:
   """Refuses a task whose parts do not fit together.
 
   Raises:
-    ValueError: If a part does not have an entry for each client, or a number of
-      rounds is below 1.
+    ValueError: If a part does not have an entry for each client, two clients
+      have the same name, or a number of rounds is below 1.
   """
   for name in ('test', 'validation', 'groups', 'client_names'):
     part = getattr(task, name)
@@ -201,6 +201,13 @@ def check(task: Task) -> None:
           f'`{name}` of task {task.name} must have an entry for each of the'
           f' {task.num_clients} clients of `train`, found {len(part)}.'
       )
+  names = list(task.client_names or ())
+  if len(set(names)) < len(names):
+    twice = next(name for name in names if names.count(name) > 1)
+    raise ValueError(
+        f'`client_names` of task {task.name} must be distinct, found {twice!r}'
+        ' twice.'
+    )
   for name in ('rounds', 'eval_every'):
     if getattr(task, name) < 1:
       raise ValueError(

@@ -33,7 +33,8 @@ from tff_pers.simulation import release
 from tff_pers.simulation import store
 from tff_pers import tff
 
-# Clients evaluated in one call, to bound memory; it changes no number.
+# Clients evaluated in one call, to bound memory; it changes no number, unless
+# those of a call choose something together, see `deployment.Choosing`.
 CLIENTS_PER_CALL = 128
 # A checkpoint is taken after every evaluated round, and after any round once
 # the last checkpoint is this old.

@@ -76,6 +76,7 @@ def test_the_seed_decides(name):
 @pytest.mark.parametrize('change, message', [
     (dict(groups=[0, 1]), '`groups` .* each of the 4 clients .*found 2'),
     (dict(client_names=['a'] * 5), '`client_names` .* found 5'),
+    (dict(client_names=['a', 'b', 'b', 'c']), "distinct, found 'b' twice"),
     (dict(eval_every=0), '`eval_every` .* at least 1, found 0'),
 ])
 def test_parts_of_a_task_must_fit_together(change, message):

@@ -59,6 +59,12 @@ class FedProxHyperparameters(hp.Aggregation, hp.LocalTraining):
     # 0 means that the data decide.
     return super().longest_line() if self.epochs_range == 'off' else 0
 
+  def num_visited(self, num_examples: int) -> int:
+    epochs = self.fewest_and_most_epochs()
+    if epochs is None:
+      return super().num_visited(num_examples)
+    return round(num_examples * sum(epochs) / 2)  # On average.
+
   def fewest_and_most_epochs(self) -> Optional[tuple[int, int]]:
     """Returns `epochs_range` as two numbers, or None if it is off.
 

@@ -90,6 +90,11 @@ class IfcaHyperparameters(hp.LocalTraining):
   def longest_line(self) -> int:
     return 1 if self.average == 'gradient' else super().longest_line()
 
+  def num_visited(self, num_examples: int) -> int:
+    if self.average == 'gradient':
+      return num_examples
+    return super().num_visited(num_examples)
+
 
 @builders.checked
 def build_ifca(

@@ -106,3 +106,8 @@ def test_raises_on_what_is_no_range(text):
 def test_raises_on_a_number_of_steps_beside_a_range():
   with pytest.raises(ValueError, match='`local_steps` must be left at 20'):
     fedprox.FedProxHyperparameters(epochs_range='1:2', local_steps=5)
+
+
+def test_examples_visited_are_those_of_the_mean_number_of_epochs():
+  drawn = fedprox.FedProxHyperparameters(epochs_range='1:2')
+  assert drawn.num_visited(34) == 51

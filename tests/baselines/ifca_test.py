@@ -170,3 +170,7 @@ def test_the_last_round_of_warmup_makes_the_other_models():
 def test_raises_on_restarts_with_warmup():
   with pytest.raises(ValueError, match='`restarts` must be 1 with warmup_round'):
     ifca.IfcaHyperparameters(restarts=2, warmup_rounds=3)
+
+
+def test_a_full_gradient_visits_every_example_once():
+  assert ifca.IfcaHyperparameters(average='gradient').num_visited(34) == 34

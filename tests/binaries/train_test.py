@@ -76,6 +76,8 @@ def test_the_global_model_is_evaluated_after_local_steps(tmp_path, capsys):
   ) == 0
   assert 'local_only has no global model' in capsys.readouterr().out
   assert not (tmp_path / 'own' / 'finetuning.csv').exists()
+  assert _train(tmp_path / 'no', '--finetune_learning_rate=0.1') == 2
+  assert 'left out without --finetune_steps' in capsys.readouterr().err
 
 
 def test_two_rounds_write_all_results(tmp_path, capsys):

@@ -252,7 +252,9 @@ main = flags.Program(
     without=(
         'seed', 'attack', 'holdout_clients', 'resume', 'clients_per_round',
         'validation_fraction', 'on_non_finite', 'finetune_steps',
-        'finetune_learning_rate', 'patience', 'max_rounds',
+        'finetune_learning_rate', 'patience', 'max_rounds', 'eval_every',
+        'metric', 'driver', 'delays', 'network_delays', 'in_flight',
+        'redispatch',
     ),
     resumes=True,
 )

@@ -119,7 +119,12 @@ def prepare(
       given = experiment_lib.resumed(given, saved)
   elif fork:
     given = continuing.forked(fork, given, table)
-  finetune_steps(given.get('finetune_steps', ''))
+  steps = finetune_steps(given.get('finetune_steps', ''))
+  if given.get('finetune_learning_rate') and not steps:
+    raise flags.UsageError(
+        '`--finetune_learning_rate` must be left out without --finetune_steps,'
+        f' found {given["finetune_learning_rate"]:g}.'
+    )
   experiment = experiment_lib.build(
       {'algo': DEFAULT_ALGO, **given}, table, brackets_win=brackets_win
   )

@@ -1,6 +1,5 @@
 """Dense client data from arrays, TFF's client data, and TFDS."""
 
-import operator
 import os
 from typing import Any, Callable, Optional, Sequence
 
@@ -91,9 +90,10 @@ def _read(dataset: tf.data.Dataset, client: str):
   if isinstance(spec, dict) or hasattr(spec, '_fields'):
     names = spec if isinstance(spec, dict) else spec._fields
     pair = set(names) == {'x', 'y'}
-    of = operator.getitem if isinstance(spec, dict) else getattr
-    if pair:
-      dataset = dataset.map(lambda e: (of(e, 'x'), of(e, 'y')))
+    if pair and isinstance(spec, dict):
+      dataset = dataset.map(lambda e: (e['x'], e['y']))
+    elif pair:
+      dataset = dataset.map(lambda e: (e.x, e.y))
   else:
     pair = isinstance(spec, tuple) and len(spec) == 2
   leaves = dataset.element_spec if pair else ()

@@ -41,12 +41,20 @@ def test_rows_of_models_without_owners_keep_their_order(monkeypatch):
   )
   for each in (run, shared):
     plots.plot_mixing(each, '')
+  plots.plot_router(run._replace(class_names=['no', 'yes', 'so']), '')
+  plots.plot_data(run._replace(class_names=list('abcdefghij')), '')
+  ticks = [
+      [label.get_text() for label in p.axes[0].get_xticklabels()]
+      for p in saved[2:]
+  ]
+  # Adaptors have no names; those of classes are under the classes.
+  assert 'yes' not in ticks[0] and ticks[1] == list('abcdefghij')
   order = [1, 3, 0, 2, 4, 5]
   images = [np.asarray(p.axes[0].images[0].get_array()) for p in saved]
   np.testing.assert_array_equal(images[0], run.mixing[np.ix_(order, order)])
   np.testing.assert_array_equal(images[1], run.mixing[:3][:, order])
   # Lines between the groups: of rows and columns, or of columns alone.
-  assert [len(p.axes[0].lines) for p in saved] == [4, 2]
+  assert [len(p.axes[0].lines) for p in saved[:2]] == [4, 2]
   assert saved[1].axes[0].get_ylabel() == 'Model'
 
 

@@ -395,6 +395,39 @@ def test_order_of_layers_is_not_guessed_from_keys():
   ]
 
 
+class _HeadFirst(tf.keras.Model):
+  """Holds its layers in another order than it applies them."""
+
+  def __init__(self):
+    super().__init__()
+    self.head = L.Dense(3, name='head')
+    self.hidden = L.Dense(8, 'relu', name='hidden')
+
+  def call(self, x, training=None):
+    return self.head(self.hidden(x))
+
+
+def test_layers_of_a_subclassed_model_come_as_they_are_applied():
+  model = keras.from_keras(
+      _HeadFirst, tf.keras.losses.SparseCategoricalCrossentropy(True),
+      x_spec=tf.TensorSpec([None, 4]),
+  )
+  private = lambda scheme: _private(partition.from_scheme(model, scheme))
+  assert private('output_layer') == ['head/kernel', 'head/bias']
+  assert private('input_layer') == ['hidden/kernel', 'hidden/bias']
+  assert partition.last_layers(model, 1).is_private == (True, True, False, False)
+
+
+def test_the_last_layer_of_several_outputs_is_not_guessed():
+  x = L.Input([4])
+  network = tf.keras.Model(x, [L.Dense(3)(x), L.Dense(1)(x)])
+  model = keras.from_keras(network, ['mse', 'mse'], y_spec=[
+      tf.TensorSpec([None, size]) for size in (3, 1)
+  ])
+  with pytest.raises(ValueError, match='which layers end in which of its out'):
+    partition.from_scheme(model, 'output_layer')
+
+
 def test_raises_on_a_mask_of_another_length():
   with pytest.raises(ValueError, match='for each of the 4 weights .* found 3'):
     partition.Partition(_zoo('mlp_small'), (True, False, False))

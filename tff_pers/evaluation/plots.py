@@ -133,8 +133,6 @@ def plot_router(run: results.Run, output_dir: str) -> str:
       run, np.asarray(run.router), 0.35, 'viridis', 1.0, 'white'
   )
   bar.set_label('Weight')
-  if run.class_names and len(run.class_names) <= _NAMED_CLASSES:
-    axis.set_xticks(range(len(run.class_names)), run.class_names)
   axis.set_xlabel('Adaptor or model')
   axis.set_title(f'{run.variant}: who uses what', fontsize=10)
   return figures.save(picture, output_dir, 'router')
@@ -189,6 +187,8 @@ def plot_data(run: results.Run, output_dir: str) -> str:
   )
   bar.set_label('Training examples')
   bar.locator = ticker.MaxNLocator(integer=True)
+  if run.class_names and len(run.class_names) <= _NAMED_CLASSES:
+    axis.set_xticks(range(len(run.class_names)), run.class_names)
   axis.set_xlabel('Class')
   axis.set_title(
       f"{run.config['flags']['task']}: {run.config['flags']['partition']}",

@@ -60,7 +60,7 @@ def layers_of_full_rank(
   the last, the classifier; and 1 x 1 convolutions. If there is no other layer,
   only the last of two is kept, and a single one is factorised.
   """
-  kernels = [weight for weight in weights if weight.kind in KERNELS]
+  kernels = [w for w in layers_lib.as_applied(weights) if w.kind in KERNELS]
   thin = [k.layer for k in kernels if k.shape[:-2] == (1, 1)]
   first, last = (
       [k.layer for k in part] for part in (kernels[:1], kernels[-1:])

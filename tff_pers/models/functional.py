@@ -36,6 +36,8 @@ class LayerWeight(NamedTuple):
     shape: Its shape.
     summed_axes: For kind 'einsum': the axes of the kernel that are summed over,
       ascending; the output has the others.
+    applied: When its layer is applied, a rank among all layers, if these do not
+      stand in the order in which they are applied; 0: they do.
   """
 
   name: str
@@ -43,6 +45,7 @@ class LayerWeight(NamedTuple):
   kind: str
   shape: tuple[int, ...]
   summed_axes: tuple[int, ...] = ()
+  applied: int = 0
 
 
 class Units(NamedTuple):

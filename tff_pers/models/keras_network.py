@@ -89,6 +89,8 @@ class Network:
     self._masks: list[Any] = []
     # The variable that a call tried to write.
     self.written: Optional[tf.Variable] = None
+    # Variables by reference, in the order in which a call first reads them.
+    self._read: dict[Any, None] = {}
     self._traced = tf.function(self._predict_moving, reduce_retracing=True)
     self._traced_penalty = tf.function(self._penalty)
     self._initial = [
@@ -166,9 +168,22 @@ class Network:
 
   @property
   def layers(self) -> tuple[functional.LayerWeight, ...]:
-    """Descriptions of the trainable weights."""
+    """Descriptions of the trainable weights; the network has been called."""
     found = dict(zip(self._positions, self._described))
-    return tuple(found[position] for position in range(len(self.trained)))
+    weights = tuple(found[position] for position in range(len(self.trained)))
+    # A subclassed model has layers in the order of its attributes.
+    layer_of = dict(zip((v.ref() for v in self._all), self._described))
+    ranks = {
+        name: rank for rank, name in enumerate(dict.fromkeys(
+            layer_of[reference].layer for reference in self._read
+        ))
+    }
+    applied = [ranks.get(weight.layer, 0) for weight in weights]
+    if applied == sorted(applied):
+      return weights
+    return tuple(
+        weight._replace(applied=rank) for weight, rank in zip(weights, applied)
+    )
 
   @property
   def frozen(self) -> Optional[functional.Frozen]:
@@ -262,7 +277,10 @@ class Network:
         # With mixed precision, Keras casts values read from an inner variable.
         stack.enter_context(captured.overriding(
             getattr(variable, '_variable', variable),
-            **_reads(tensor, functools.partial(self._refuse_write, variable)),
+            **_reads(
+                tensor, functools.partial(self._refuse_write, variable),
+                functools.partial(self._read.setdefault, variable.ref()),
+            ),
         ))
       for layer, attributes in self._own:
         stack.enter_context(captured.overriding(layer, **attributes))
@@ -305,12 +323,16 @@ def _initial_weight(initial, key):
     return tf.convert_to_tensor(initial())
 
 
-def _reads(tensor, refuse_write):
+def _reads(tensor, refuse_write, note):
   """Returns the attributes by which TensorFlow reads a variable."""
+  def read():
+    note()
+    return tensor
+
   return dict(
       _handle=tensor,  # An embedding lookup is colocated with it.
-      value=lambda: tensor,
-      read_value=lambda: tensor,
+      value=read,
+      read_value=read,
       sparse_read=lambda indices, name=None: tf.gather(tensor, indices),
       gather_nd=lambda indices, name=None: tf.gather_nd(tensor, indices),
       assign=refuse_write, assign_add=refuse_write, assign_sub=refuse_write,

@@ -37,6 +37,13 @@ def describe(
   return tuple(model.layers)
 
 
+def as_applied(
+    weights: Sequence[functional.LayerWeight]
+) -> list[functional.LayerWeight]:
+  """Returns descriptions in the order in which layers are applied."""
+  return sorted(weights, key=lambda weight: weight.applied)
+
+
 def table(rows: Sequence[Sequence[str]]) -> str:
   """Returns rows of texts as lines with aligned columns."""
   widths = [max(map(len, column)) for column in zip(*rows)]

@@ -25,7 +25,7 @@ def head(
       that needs it.
   """
   weights = layers.describe(model)
-  kernels = [weight for weight in weights if weight.kind == 'dense']
+  kernels = [w for w in layers.as_applied(weights) if w.kind == 'dense']
   # One label per example, because a text has one for every token.
   is_classifier = (
       model.has_one_label and model.y_spec.dtype.is_integer

@@ -206,7 +206,8 @@ def last_layers(model: functional.FunctionalModel, count: int) -> Partition:
     ValueError: If the model does not say which layer is last.
   """
   weights = layers.describe(model)
-  named = list(dict.fromkeys(_kernels(weights) or [w.layer for w in weights]))
+  applied = layers.as_applied(weights)
+  named = list(dict.fromkeys(_kernels(applied) or [w.layer for w in applied]))
   reason = _unknown(model, weights, 'output_layer')
   if count and len(weights) > 1 and reason is not None:
     raise ValueError(
@@ -231,10 +232,13 @@ def _choose(model, weights, item: str) -> list[bool]:
     if reason:
       raise ValueError(
           f'`split` must be a pattern of names, because {model.name} does not'
-          f' say {reason}, found {item!r}. Tip: describe all weights in'
+          f' say {reason}, found {item!r}. Tip: name layers, such as'
+          f' {weights[-1].layer}/*, or describe all weights in'
           ' FunctionalModel.layers.'
       )
-    fits = SCHEMES[item](weights)
+    applied = layers.as_applied(weights)
+    found = dict(zip((w.name for w in applied), SCHEMES[item](applied)))
+    fits = [found[weight.name] for weight in weights]
   else:
     fits = [fnmatch.fnmatchcase(weight.name, item) for weight in weights]
   if any(fits):
@@ -261,6 +265,8 @@ def _unknown(model, weights, scheme: str) -> Optional[str]:
   is_ordered = scheme in ('input_layer', 'output_layer')
   if is_ordered and model.layers is None and _has_mapping(model.spec):
     return 'in which order its layers are applied'
+  if scheme == 'output_layer' and len(tf.nest.flatten(model.y_spec)) > 1:
+    return 'which layers end in which of its outputs'
   return None
 
 

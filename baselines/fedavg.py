@@ -149,8 +149,17 @@ def build_averaging(
     A `PersonalizedProcess`.
 
   Raises:
+    TypeError: If the optimizer is not one of TFF's.
     ValueError: If there are both an optimizer and a server step size.
   """
+  if not isinstance(
+      server_optimizer, (tff.learning.optimizers.Optimizer, type(None))
+  ):
+    raise TypeError(
+        '`server_optimizer` must be one of tff.learning.optimizers, found'
+        f' {type(server_optimizer).__name__}. Tip: `build_sgdm`, `build_adam`'
+        ' and others are there.'
+    )
   if server_optimizer is not None and server_learning_rate != 1.0:
     raise ValueError(
         '`server_learning_rate` must be 1 with `server_optimizer`, which has'

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from baselines import fedavg
 from tests import problems
@@ -122,4 +123,15 @@ def test_raises_on_a_masked_loss_without_classes():
   with pytest.raises(ValueError, match='`masked_loss` must be false for a mod'):
     fedavg.build_fedavg(
         problems.q6().model, fedavg.FedAvgHyperparameters(masked_loss=True)
+    )
+
+
+def test_raises_on_an_optimizer_of_keras():
+  model = problems.q6().model
+  with pytest.raises(TypeError, match='one of tff.learning.optimizers, found S'):
+    fedavg.build_averaging(
+        model, local_sgd.build_local_sgd(
+            model, fedavg.FedAvgHyperparameters(), 'examples'
+        ),
+        server_optimizer=tf.keras.optimizers.SGD(0.5),
     )

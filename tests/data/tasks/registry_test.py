@@ -17,8 +17,9 @@ def test_raises_on_unknown_name():
 
 def test_raises_on_second_registration():
   with pytest.raises(ValueError, match='found digits registered already'):
-    tasks.register('digits', object, declares=tasks.get('digits').declares)(
-        lambda request, options: None
+    family = tasks.get('digits')
+    tasks.register('digits', family.options, declares=family.declares)(
+        family.build
     )
 
 

@@ -13,6 +13,7 @@ import itertools
 import functools
 from typing import Any, Callable, Iterable, Optional, Sequence, TypeVar
 
+from tff_pers.config import hyperparameters as hp
 from tff_pers.config import registry
 from tff_pers.config import traits as traits_lib
 from tff_pers.data import brackets
@@ -193,7 +194,12 @@ def register(
   The validation part is cut here, after `build`, so that every task has one and
   none can take it from its test data; Byzantine clients are appointed here,
   too. Features are fitted last, when the training data are known.
+
+  Raises:
+    ValueError: If the name is taken, or an option is not made by `hp.field`.
   """
+  hp.check_declared(options)
+
   def family(build):
 
     @functools.wraps(build)

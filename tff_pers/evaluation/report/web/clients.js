@@ -13,8 +13,7 @@ function clientSection(group, view) {
           label => stripOf(group, label)),
       {title: () => `Test ${clients.metric} of a client`,
        baseline: clients.baseline,
-       within: clients.isHigherBetter && clients.metric !== 'r2' ?
-           [0, 1] : null});
+       within: clients.isHigherBetter ? [0, 1] : null});
   view.watchers.push(strips.redraw);
   const unseen = Object.values(clients.seeds).some(seed => seed.unseen.length);
   return make(

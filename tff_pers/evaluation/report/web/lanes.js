@@ -12,8 +12,8 @@ const BINS = 48;
  * `color`, and `points`, each with `value`, `text` and maybe `color`; maybe
  * `bar`, [low, high], and `mean`. Many points become a histogram. Options:
  * `title` of the axis, a function; `zero`: whether a line marks it; `within`:
- * what the axis does not leave, [low, high]; `baseline`: the accuracy of always
- * the most frequent class, a line; `height` of a lane.
+ * what the axis does not leave where no value does, [low, high]; `baseline`:
+ * the accuracy of always the most frequent class, a line; `height` of a lane.
  */
 function laneFigure(lanes, options) {
   return figure(width => laneChart(lanes(), width, options));
@@ -31,9 +31,11 @@ function laneChart(lanes, width, options) {
     ...lane.points.map(point => point.value), ...(lane.bar || [])]);
   if (options.zero) all.push(0);
   if (isNumber(options.baseline)) all.push(options.baseline);
+  const within = options.within || [-Infinity, Infinity];
+  const isWithin = all.every(
+      value => value >= within[0] && value <= within[1]);
   const ends = limits(all, false).map((value, index) =>
-    options.within ? [Math.max, Math.min][index](
-        value, options.within[index]) : value);
+    isWithin ? [Math.max, Math.min][index](value, within[index]) : value);
   const scale = scaleOf(...ends, LANE.left, width - LANE.right);
   const svg = canvas(
       width, bottom + LANE.bottom, `${options.title()}, ${lanes.length} lanes`);

@@ -301,14 +301,32 @@ def models(
   return {name: tier.model for name, tier in process.tiers.items()}
 
 
+def macs_of_clients(
+    process: process_lib.PersonalizedProcess, hyperparameters: Any,
+    task: task_lib.Task,
+) -> list[Optional[float]]:
+  """Returns the MACs of each client's model, their mean if tiers are drawn."""
+  counts = {name: count_macs(model) for name, model in models(process).items()}
+  if None in counts.values():
+    return [None]
+  if len(counts) == 1 or task.tier_assignment == 'dynamic':
+    return [np.mean(list(counts.values()))] * task.num_clients
+  return [counts[name] for name in _tiers(hyperparameters, task)]
+
+
 def _clients(names, hyperparameters, task) -> list[int]:
   """Returns a client of each tier."""
   if len(names) == 1:
     return [0]
-  ratios = hyperparameters.ratios(task.rank_ratios)
-  dealt = tier_assignment.fixed(task.num_clients, len(ratios))
-  tiers = [f'{ratios[k]:g}' for k in dealt]
-  return [tiers.index(name) for name in names]
+  return [_tiers(hyperparameters, task).index(name) for name in names]
+
+
+def _tiers(hyperparameters, task) -> list[str]:
+  """Returns the tier of each client that trains, if tiers are fixed."""
+  ratios, dealt = hyperparameters.ratios(task.rank_ratios), task.tiers
+  if dealt is None:
+    dealt = tier_assignment.fixed(task.num_clients, len(ratios))
+  return [f'{ratios[k]:g}' for k in dealt[:task.num_clients]]
 
 
 def _tensors(weights) -> list[Any]:

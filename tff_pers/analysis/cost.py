@@ -34,6 +34,8 @@ LAYER_COLUMNS = ('algo', 'model', 'tier', 'layer', 'parameters', 'macs')
 # The name of the whole model in the column `tier`.
 WHOLE = '1'
 NUM_CLIENTS = 4
+# Hyperparameters that no task of fewer clients allows, or as a maximum only.
+_COUNTS = ('num_models', 'models', 'row_nonzeros')
 # A round after all warm-ups and first stages.
 LATE_ROUND = 10**6
 
@@ -157,11 +159,14 @@ def tiny_task(
 
 
 def num_clients(hyperparameters: Any) -> int:
-  """Returns the number of clients of a tiny task: at least one per tier."""
-  if not hasattr(hyperparameters, 'ratios'):
-    return NUM_CLIENTS
+  """Returns the number of clients of a tiny task.
+
+  That is enough for each tier, and for models of so many other clients.
+  """
+  tiers = getattr(hyperparameters, 'ratios', lambda of_task: ())
   return max(
-      NUM_CLIENTS, len(hyperparameters.ratios(task_lib.Task.rank_ratios))
+      NUM_CLIENTS, len(tiers(task_lib.Task.rank_ratios)),
+      *(getattr(hyperparameters, name, 0) + 1 for name in _COUNTS),
   )
 
 

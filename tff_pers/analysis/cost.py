@@ -309,13 +309,19 @@ def models(
 def macs_of_clients(
     process: process_lib.PersonalizedProcess, hyperparameters: Any,
     task: task_lib.Task,
-) -> list[Optional[float]]:
-  """Returns the MACs of each client's model, their mean if tiers are drawn."""
-  counts = {name: count_macs(model) for name, model in models(process).items()}
-  if None in counts.values():
-    return [None]
+) -> Optional[list[float]]:
+  """Returns the MACs of each client's model, their mean if tiers are drawn.
+
+  None if those of a model cannot be counted.
+  """
+  counts = {}
+  for name, model in models(process).items():
+    count = count_macs(model)
+    if count is None:
+      return None
+    counts[name] = float(count)
   if len(counts) == 1 or task.tier_assignment == 'dynamic':
-    return [np.mean(list(counts.values()))] * task.num_clients
+    return [float(np.mean(list(counts.values())))] * task.num_clients
   return [counts[name] for name in _tiers(hyperparameters, task)]
 
 
@@ -323,7 +329,8 @@ def _clients(names, hyperparameters, task) -> list[int]:
   """Returns a client of each tier."""
   if len(names) == 1:
     return [0]
-  return [_tiers(hyperparameters, task).index(name) for name in names]
+  tiers = _tiers(hyperparameters, task)
+  return [tiers.index(name) for name in names]
 
 
 def _tiers(hyperparameters, task) -> list[str]:

@@ -280,7 +280,7 @@ def cost(
         for size in on_demand.sizes(task.train)
     ]
   return dict(
-      macs=None if None in macs else float(np.average(macs, weights=visited)),
+      macs=None if macs is None else float(np.average(macs, weights=visited)),
       examples=None if visited is None else float(np.mean(visited)),
       rounds_per_update=1.0 if task.arrivals is None else (
           hyperparameters.messages_per_update

@@ -60,6 +60,15 @@ def test_tiers_that_were_asked_for(task):
   assert cost.num_clients(methods.get('fedavg').hyperparameters()) == 4
 
 
+@pytest.mark.parametrize('num_models', [2, 5, 7])
+def test_as_many_models_as_are_asked_for(model, num_models):
+  """FedFomo receives models of others, as many as there are at most."""
+  values = methods.get('fedfomo').hyperparameters(num_models=num_models)
+  task = cost.tiny_task(model, 3, cost.num_clients(values))
+  row, = _rows('fedfomo', task, num_models=num_models)
+  assert row['bytes_down'] == num_models * 4 * model.num_parameters
+
+
 def test_what_a_client_deploys_and_what_it_sends(task):
   """The private output layer is a part of the model that does not travel."""
   row, = _rows('fedper', task)

@@ -179,9 +179,22 @@ def test_the_page_is_one_file_with_everything(tmp_path, monkeypatch):
   text = (tmp_path / 'choice.md').read_text()
   assert text.startswith('# Which method for digits?')
   assert '--export=saved_model' in text and 'validation_f' not in text
+  assert 'all training data, including those for validation' in text
   assert '* fedavg: ' in text
   for words in ('python -m binaries.train --', 'fedavg: ', 'not corrected'):
     assert words in page
+
+
+def test_models_to_export_train_as_the_chosen_runs_did(tmp_path, monkeypatch):
+  """Validation data that end the training are held out there, too."""
+  fake_training.Training(monkeypatch)
+  assert _choose(
+      tmp_path, '--seeds=0', '--rounds=auto', '--max_rounds=4',
+      '--validation_fraction=0.3',
+  ) == 0
+  text = (tmp_path / 'choice.md').read_text()
+  assert '--rounds=auto' in text and '--validation_fraction=0.3' in text
+  assert 'all training data but those of validation, which end' in text
 
 
 def test_every_method_has_as_much_time_and_the_budget_is_kept(

@@ -1,11 +1,14 @@
 """Who is Byzantine: named by the task, joined to it, or drawn by the seed."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from tests import built
 from tff_pers.testing import tiny
 from tff_pers.data import byzantine
+from tff_pers.data import holdout
 from tff_pers.data import least_squares
 from tff_pers.data import tasks
 
@@ -64,6 +67,20 @@ def test_byzantine_clients_join_those_of_a_formula(name):
   )
   with pytest.raises(ValueError, match='less than half of the clients .40.'):
     build(20)
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_clients_that_never_train_are_not_drawn(seed):
+  task = built.task(
+      'digits', num_clients=10, num_byzantine=3, holdout_clients=3, seed=seed,
+      partition='iid',
+  )
+  held_out = holdout.choose(10, 3, seed)
+  assert task.byzantine.sum() == 3 and not task.byzantine[held_out].any()
+  with pytest.raises(ValueError, match='less than half of the clients .7.'):
+    byzantine.appoint(
+        dataclasses.replace(task, byzantine=None), 4, seed, num_held_out=3
+    )
 
 
 def test_other_tasks_draw_them():

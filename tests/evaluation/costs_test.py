@@ -102,3 +102,17 @@ def test_published_ratios():
       round(sent(full34, 80) / sent(small12, 78), 1),
   ] == [6.1, 7.6, 7.9, 8.1]
   assert small34 > small12
+
+
+@pytest.mark.parametrize('of_update, updates', [(0.2, 10), (1.0, 2)])
+def test_events_cost_what_their_messages_cost(of_update, updates):
+  """Ten messages of a method by events are two rounds of five clients."""
+  run = _run(
+      [0.9], rounds=(float(updates),),
+      cost=dict(macs=3.0, examples=2.0, rounds_per_update=of_update),
+  )
+  run.metrics['in_flight'] = np.array([5.0])
+  row, = costs.to_accuracy(run, 0.8)
+  assert (row['rounds'], row['bytes'], row['macs']) == (updates, 200, 12)
+  del run.config['cost']['rounds_per_update']  # A run of before.
+  assert np.isnan(costs.cumulative_bytes(run))

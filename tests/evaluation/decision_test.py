@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from tests.evaluation import made_runs
 from tff_pers.evaluation import decision as decision_lib
 from tff_pers.evaluation import decision_page
 from tff_pers.evaluation import paired
+from tff_pers.evaluation import results
 
 # The differences to 0.5 of six clients; the standard error of (+, -) is known.
 _BASE = np.array([0.4, 0.45, 0.5, 0.5, 0.55, 0.6])
@@ -177,6 +179,23 @@ def test_the_tables_are_of_test_data_and_marked_once():
   assert second['difference'] == pytest.approx(0.02)
   assert second['share_better'] == second['share_worse'] == 0.5
   assert second['bytes_per_client'] == 2_000_000 and second['trials'] == 3
+
+
+def test_costs_are_means_over_runs_of_other_lengths(tmp_path):
+  """Runs of 2 and of 8 rounds; a round takes 2 seconds and sends 40 bytes."""
+  runs = {}
+  for seed, last in enumerate((2, 8)):
+    folder = made_runs.write(
+        str(tmp_path / f'seed{seed}'), seed=seed, evaluated=(1, last)
+    )
+    results.write_validation(folder, [
+        dict(client=0, num_validation=1, accuracy=0.5, loss=1.0)
+    ])
+    runs['fedavg', seed] = results.read_run(folder)
+  found = decision_page.methods(
+      runs, dict(fedavg='fedavg'), dict(fedavg=1), 'accuracy'
+  )['fedavg']
+  assert (found.bytes_per_client, found.seconds) == (5 * 40, 5 * 2)
 
 
 def test_the_choice_is_drawn(tmp_path):

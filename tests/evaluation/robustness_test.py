@@ -24,7 +24,7 @@ ROWS = [
 
 def test_cells_are_least_median_and_largest_over_seeds():
   """What diverged is worse than any number; what was not run is NaN."""
-  rules, attacks, values = robustness.cells(ROWS)
+  rules, attacks, values = robustness.cells(ROWS, is_distance=True)
   assert (rules, attacks) == (['mean', 'median'], ['none', 'ipm'])
   np.testing.assert_array_equal(
       values, [
@@ -34,11 +34,21 @@ def test_cells_are_least_median_and_largest_over_seeds():
   )
 
 
-def test_of_two_seeds_the_larger_is_the_median():
-  _, _, values = robustness.cells([
-      _row('mean', 'ipm', 0, 1.0), _row('mean', 'ipm', 1, float('inf'))
-  ])
-  np.testing.assert_array_equal(values[0, 0], [1.0, np.inf, np.inf])
+def test_the_median_of_two_seeds_is_their_mean_and_what_diverged_is_worst():
+  rows = [
+      _row('mean', 'none', 0, 0.25), _row('mean', 'none', 1, 0.75),
+      _row('mean', 'ipm', 0, 0.5), _row('mean', 'ipm', 1, float('nan')),
+      _row('mean', 'ipm', 2, 0.75),
+  ]
+  _, _, values = robustness.cells(rows, is_distance=False)
+  np.testing.assert_array_equal(
+      values[0], [[0.25, 0.5, 0.75], [-np.inf, 0.5, 0.75]]
+  )
+  assert robustness.markdown(rows, is_distance=False).endswith(
+      '| mean | 0.500 (0.250) | 0.500 (diverged) |'
+  )
+  _, _, values = robustness.cells(rows, is_distance=True)
+  np.testing.assert_array_equal(values[0, 1], [0.5, 0.75, np.inf])
 
 
 def test_cells_in_words_show_the_worst_seed():

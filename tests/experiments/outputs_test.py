@@ -1,13 +1,18 @@
 """What a run leaves behind: how many parameters a client handles."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow_federated as tff
 
 from tests import problems
 from tests.baselines import rounds
+from tff_pers.analysis import cost as cost_lib
 from tff_pers.config import methods
+from tff_pers.data import task as task_lib
 from tff_pers.experiments import outputs
+from tff_pers.testing import tiny
 
 
 @pytest.mark.parametrize(
@@ -36,6 +41,36 @@ def test_share_of_private_parameters_is_that_of_the_split():
       rounds.run('fedper', split='bias')[0], problems.tiny_model(), values
   )
   assert found['private_share'] == 6 / 26
+
+
+def test_macs_are_a_mean_over_what_clients_visit():
+  """Three clients of 6 examples with the model, one of 2 with an eighth."""
+  task = dataclasses.replace(
+      tiny.task(), train=tiny.clients([6, 6, 6, 2], seed=0),
+      tiers=np.array([0, 0, 0, 1]),
+  )
+  values = methods.get('fedhm').hyperparameters(
+      tiers='1:0.125', local_epochs=1, local_steps=0
+  )
+  process = methods.get('fedhm').build(task, values)
+  whole, eighth = map(cost_lib.count_macs, cost_lib.models(process).values())
+  found = outputs.cost(process, task, values)
+  assert whole > eighth and found['examples'] == 20 / 4
+  assert found['macs'] * 20 == pytest.approx(18 * whole + 2 * eighth)
+  assert found['rounds_per_update'] == 1
+  drawn = dataclasses.replace(task, tiers=None, tier_assignment='dynamic')
+  found = outputs.cost(process, drawn, values)
+  assert found['macs'] == pytest.approx((whole + eighth) / 2)
+
+
+def test_updates_by_events_are_shares_of_a_round():
+  """A buffer of 3 messages, where a round has 4."""
+  task = dataclasses.replace(
+      tiny.task(), clients_per_round=4, arrivals=task_lib.Arrivals(2, 5)
+  )
+  values = methods.get('fedbuff').hyperparameters(buffer_size=3)
+  process = methods.get('fedbuff').build(task, values)
+  assert outputs.cost(process, task, values)['rounds_per_update'] == 0.75
 
 
 def test_sizes_that_are_not_fixed_are_unknown():

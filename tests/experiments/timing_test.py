@@ -5,6 +5,8 @@ import pytest
 
 from binaries import compare
 from tests import csv_rows
+from tests.evaluation import made_runs
+from tff_pers.evaluation import results
 from tff_pers.experiments import events
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
@@ -100,6 +102,19 @@ def test_flags_of_events_are_no_error_beside_rounds_in_a_comparison():
   experiment_lib.build(given, TABLE, brackets_win=True)
   with pytest.raises(flags.UsageError, match='`--in_flight` must be left out'):
     experiment_lib.build(given, TABLE)
+
+
+def test_diverged_seeds_are_not_in_the_table_and_are_named(tmp_path):
+  path = made_runs.write(
+      str(tmp_path / 'run'), columns=dict(virtual_time=[2.0, 4.0, 6.0])
+  )
+  runs = {('fedavg', 0): results.read_run(path), ('fedavg', 1): None}
+  text = timing.write(str(tmp_path), runs, [0.5])
+  assert text.endswith('\n\nDiverged, and not in this table: fedavg with seed 1.')
+  row, = csv_rows.read(tmp_path / timing.CSV)
+  assert (row['seeds'], row['reached']) == ('1', '1')
+  del runs['fedavg', 1]
+  assert 'iverged' not in timing.write(str(tmp_path), runs, [0.5])
 
 
 def test_a_comparison_has_one_table_of_times(tmp_path, capsys):

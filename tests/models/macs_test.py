@@ -105,6 +105,23 @@ def test_keras_model():
   assert list(counts.values()) == [9 * 4 * 18, 1 * 4 * 9, 4 * 3]
 
 
+@pytest.mark.parametrize('layer, expected', [
+    # Each of 4 x 4 x 2 inputs is spread over 3 x 3 x 5 outputs.
+    (tf.keras.layers.Conv2DTranspose(5, 3, strides=2), 4 * 4 * 2 * 9 * 5),
+    (tf.keras.layers.Conv2D(5, (3, 2), dilation_rate=2, padding='same'),
+     4 * 4 * 5 * 6 * 2),
+    # Positions 0, 2 and 1, 3 of both axes: outputs of 2 x 2.
+    (tf.keras.layers.Conv2D(5, 2, dilation_rate=2), 2 * 2 * 5 * 4 * 2),
+])
+def test_transposed_and_dilated_convolutions(layer, expected):
+  network = tf.keras.Sequential([
+      tf.keras.layers.Input([4, 4, 2]), layer,
+      tf.keras.layers.GlobalAveragePooling2D(),
+  ])
+  model = keras.from_keras(network, 'mse', y_spec=tf.TensorSpec([None, 5]))
+  assert macs.total(model) == expected
+
+
 def test_products_of_activations_belong_to_no_layer():
   base = zoo.build('mlp_20', VECTOR, 3)
 

@@ -34,6 +34,8 @@ LAYER_COLUMNS = ('algo', 'model', 'tier', 'layer', 'parameters', 'macs')
 # The name of the whole model in the column `tier`.
 WHOLE = '1'
 NUM_CLIENTS = 4
+# Hyperparameters that no task of fewer clients allows, or as a maximum only.
+_COUNTS = ('num_models', 'models', 'row_nonzeros')
 # A round after all warm-ups and first stages.
 LATE_ROUND = 10**6
 
@@ -157,11 +159,14 @@ def tiny_task(
 
 
 def num_clients(hyperparameters: Any) -> int:
-  """Returns the number of clients of a tiny task: at least one per tier."""
-  if not hasattr(hyperparameters, 'ratios'):
-    return NUM_CLIENTS
+  """Returns the number of clients of a tiny task.
+
+  That is enough for each tier, and for models of so many other clients.
+  """
+  tiers = getattr(hyperparameters, 'ratios', lambda of_task: ())
   return max(
-      NUM_CLIENTS, len(hyperparameters.ratios(task_lib.Task.rank_ratios))
+      NUM_CLIENTS, len(tiers(task_lib.Task.rank_ratios)),
+      *(getattr(hyperparameters, name, 0) + 1 for name in _COUNTS),
   )
 
 
@@ -301,14 +306,39 @@ def models(
   return {name: tier.model for name, tier in process.tiers.items()}
 
 
+def macs_of_clients(
+    process: process_lib.PersonalizedProcess, hyperparameters: Any,
+    task: task_lib.Task,
+) -> Optional[list[float]]:
+  """Returns the MACs of each client's model, their mean if tiers are drawn.
+
+  None if those of a model cannot be counted.
+  """
+  counts = {}
+  for name, model in models(process).items():
+    count = count_macs(model)
+    if count is None:
+      return None
+    counts[name] = float(count)
+  if len(counts) == 1 or task.tier_assignment == 'dynamic':
+    return [float(np.mean(list(counts.values())))] * task.num_clients
+  return [counts[name] for name in _tiers(hyperparameters, task)]
+
+
 def _clients(names, hyperparameters, task) -> list[int]:
   """Returns a client of each tier."""
   if len(names) == 1:
     return [0]
-  ratios = hyperparameters.ratios(task.rank_ratios)
-  dealt = tier_assignment.fixed(task.num_clients, len(ratios))
-  tiers = [f'{ratios[k]:g}' for k in dealt]
+  tiers = _tiers(hyperparameters, task)
   return [tiers.index(name) for name in names]
+
+
+def _tiers(hyperparameters, task) -> list[str]:
+  """Returns the tier of each client that trains, if tiers are fixed."""
+  ratios, dealt = hyperparameters.ratios(task.rank_ratios), task.tiers
+  if dealt is None:
+    dealt = tier_assignment.fixed(task.num_clients, len(ratios))
+  return [f'{ratios[k]:g}' for k in dealt[:task.num_clients]]
 
 
 def _tensors(weights) -> list[Any]:

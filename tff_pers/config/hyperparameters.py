@@ -524,7 +524,8 @@ class LocalTraining(LocalBatches):
   learning_rate_rounds: str = field(
       '',
       'Rounds of the schedule: one number T (exponential, cosine, linear), or'
-      ' the rounds of the steps, as in 100:150.',
+      ' the rounds of the steps, as in 100:150; with driver=events messages'
+      ' count, not server updates.',
       when=_IS_SCHEDULED,
   )
   learning_rate_decay: float = field(

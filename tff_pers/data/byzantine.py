@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from tff_pers.data import holdout
 from tff_pers.data import partition
 from tff_pers.data import task as task_lib
 
@@ -22,10 +23,13 @@ def check(number: int, num_clients: int) -> None:
     )
 
 
-def appoint(task: task_lib.Task, number: int, seed: int) -> task_lib.Task:
+def appoint(
+    task: task_lib.Task, number: int, seed: int, num_held_out: int = 0
+) -> task_lib.Task:
   """Returns the task with `number` Byzantine clients.
 
-  A task that names its Byzantine clients keeps them; else the seed draws them.
+  A task that names its Byzantine clients keeps them; else the seed draws them
+  from the clients that train, all but `num_held_out` (see `holdout`).
 
   Raises:
     ValueError: If they are half of the clients or more, or the task names
@@ -41,10 +45,13 @@ def appoint(task: task_lib.Task, number: int, seed: int) -> task_lib.Task:
           f' names, found {number}.'
       )
     return task
-  check(number, task.num_clients)
-  return dataclasses.replace(
-      task, byzantine=drawn(task.num_clients, number, seed)
+  held_out = holdout.choose(
+      task.num_clients, num_held_out, seed, task.client_keys
   )
+  who = ~np.isin(np.arange(task.num_clients), held_out)
+  check(number, int(who.sum()))
+  who[who] = drawn(who.sum(), number, seed)
+  return dataclasses.replace(task, byzantine=who)
 
 
 def drawn(num_clients: int, number: int, seed: int) -> np.ndarray:

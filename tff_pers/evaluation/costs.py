@@ -3,7 +3,8 @@
 Costs are those of a client that takes part in all rounds so far: the bytes that
 it received and sent, and the MACs of its deployed model, one forward pass for
 each example that its local training visited. The traffic of a whole run is this
-times the clients per round.
+times the clients per round. In a run driven by events, whose rounds are server
+updates, as many messages as a round has clients count as a round.
 
 FedHM: Efficient Federated Learning for Heterogeneous Models via Low-rank
 Factorization (section 4: 2 x participants x parameters x rounds, and MACs x
@@ -26,9 +27,12 @@ MEAN = 'mean'
 
 
 def cumulative_bytes(run: results.Run) -> np.ndarray:
-  """Returns the bytes of a client until each evaluated round, float64[R]."""
+  """Returns the bytes of a client until each evaluated round, float64[R].
+
+  NaN if unknown: the run is an old one driven by events.
+  """
   metrics = run.metrics
-  return metrics['round'] * (metrics['bytes_down'] + metrics['bytes_up'])
+  return _visits(run) * (metrics['bytes_down'] + metrics['bytes_up'])
 
 
 def cumulative_macs(run: results.Run) -> Optional[np.ndarray]:
@@ -40,7 +44,14 @@ def cumulative_macs(run: results.Run) -> Optional[np.ndarray]:
   cost = run.config.get('cost') or {}
   if cost.get('macs') is None or cost.get('examples') is None:
     return None
-  return run.metrics['round'] * cost['macs'] * cost['examples']
+  return _visits(run) * cost['macs'] * cost['examples']
+
+
+def _visits(run: results.Run) -> np.ndarray:
+  """Returns in how many rounds such a client took part so far, float64[R]."""
+  unknown = np.nan if 'in_flight' in run.metrics else 1.0
+  cost = run.config.get('cost') or {}
+  return run.metrics['round'] * cost.get('rounds_per_update', unknown)
 
 
 def best_accuracy(run: results.Run) -> float:
@@ -66,7 +77,7 @@ def to_accuracy(
   first = int(np.argmax(is_good))
   bad = np.flatnonzero(~is_good)
   kept = int(bad[-1]) + 1 if bad.size else 0
-  rounds = run.metrics['round']
+  rounds, visits = run.metrics['round'], float(_visits(run)[first])
   reached = dict(
       rounds=int(rounds[first]),
       kept_from=int(rounds[kept]) if kept < len(rounds) else None,
@@ -81,8 +92,8 @@ def to_accuracy(
     examples = (run.config.get('cost') or {}).get('examples')
     is_known = None not in (examples, tier['macs'])
     table.append(_row(
-        run, tier['tier'], bytes=float(rounds[first] * both),
-        macs=rounds[first] * tier['macs'] * examples if is_known else None,
+        run, tier['tier'], bytes=visits * both,
+        macs=visits * tier['macs'] * examples if is_known else None,
         **reached,
     ))
   return table

@@ -122,8 +122,8 @@ def plot_costs(runs: Sequence[results.Run], output_dir: str) -> str:
       (run.metrics for run in runs), 'accuracy_mean', 'loss_mean'
   )
   axes_of = {
-      'Bytes of a client that takes part in all rounds': costs.cumulative_bytes,
-      'MACs (forward) of such a client': costs.cumulative_macs,
+      'Bytes of the run / clients per round': costs.cumulative_bytes,
+      'MACs (forward) of the run / clients per round': costs.cumulative_macs,
   }
   if not any(costs.cumulative_macs(run) is not None for run in runs):
     axes_of.popitem()

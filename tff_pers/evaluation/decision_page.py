@@ -5,6 +5,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 
 from tff_pers.evaluation import comparison
+from tff_pers.evaluation import costs
 from tff_pers.evaluation import decision as decision_lib
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import paired
@@ -35,8 +36,9 @@ class Method(NamedTuple):
     worst_decile: Mean over the worst 10 % of the clients and over seeds.
     hurt: Share of clients that are worse off than with `local_only` and
       `fedavg`; None if these were not run.
-    bytes_per_client: Bytes sent and received by a client in a whole run.
-    seconds: Seconds of a run.
+    bytes_per_client: Bytes of a client in a whole run, see `costs`, mean over
+      seeds.
+    seconds: Seconds of a run, likewise.
   """
 
   algo: str
@@ -70,8 +72,6 @@ def methods(
     own = [run for run in all_seeds if run is not None]
     if len(own) < len(all_seeds):
       continue
-    sent = row['bytes_down_per_client_round'] + row['bytes_up_per_client_round']
-    rounds = float(own[0].metrics['round'][-1])
     found[algo] = Method(
         algo, variants[algo], trials[algo],
         paired.of_clients(own, metric, validation=True, by_split=by_split),
@@ -80,7 +80,9 @@ def methods(
             comparison.final_summary(run, metric).worst_decile for run in own
         ])),
         (row['share_hurt_vs_local'], row['share_hurt_vs_fedavg']),
-        sent * rounds, row['seconds_per_round'] * rounds,
+        *(float(np.mean([values(run)[-1] for run in own])) for values in (
+            costs.cumulative_bytes, lambda run: run.metrics['seconds'],
+        )),
     )
   return found
 

@@ -1,7 +1,6 @@
 """Tables and heat maps of robust rules against attacks."""
 
 import collections
-import statistics
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -16,27 +15,28 @@ _SMALLEST = 1e-14
 
 
 def cells(
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]], is_distance: bool
 ) -> tuple[list[str], list[str], np.ndarray]:
   """Returns (rules, attacks, values) of the rows of `robustness.csv`.
 
   Rules and attacks are in the order of the rows; values are float64[rules,
   attacks, 3]: smallest, median and largest `final` over the seeds, NaN if there
-  is no row. A NaN or infinite `final` counts as infinity in all three, because
-  a diverged run is worse than any number.
+  is no row. A NaN or infinite `final` is that of a diverged run, which is worse
+  than any number: infinity among distances, minus infinity among accuracies.
   """
+  diverged = np.inf if is_distance else -np.inf
   found = collections.defaultdict(list)
   for row in rows:
     value = float(row['final'])
     found[row['rule'], row['attack']].append(
-        value if np.isfinite(value) else np.inf
+        value if np.isfinite(value) else diverged
     )
   rules = list(dict.fromkeys(row['rule'] for row in rows))
   attacks = list(dict.fromkeys(row['attack'] for row in rows))
   values = np.full([len(rules), len(attacks), 3], np.nan)
   for (rule, attack), finals in found.items():
     values[rules.index(rule), attacks.index(attack)] = [
-        min(finals), statistics.median_high(finals), max(finals)
+        min(finals), np.median(finals), max(finals)
     ]
   return rules, attacks, values
 
@@ -52,17 +52,16 @@ def best_rules(
   worst: dict[str, float] = {}
   for rows in parts:
     first = [row for row in rows if row['seed'] == '0']
-    rules, _, values = cells(first)
+    rules, _, values = cells(first, is_distance=False)
     for rule, row in zip(rules, values[..., 1]):
       # A cell without a number counts as accuracy 0.
-      least = min(0.0 if value > 1 else value for value in row)
-      worst[rule] = min(least, worst.get(rule, 1.0))
+      worst[rule] = min(max(0.0, min(row)), worst.get(rule, 1.0))
   return sorted(worst, key=worst.__getitem__, reverse=True)[:number]
 
 
 def markdown(rows: Sequence[Mapping[str, Any]], is_distance: bool) -> str:
   """Returns the table of medians over seeds, rules by attacks."""
-  rules, attacks, values = cells(rows)
+  rules, attacks, values = cells(rows, is_distance)
   lines = [
       '| rule | ' + ' | '.join(attacks) + ' |',
       '|---' * (len(attacks) + 1) + '|',
@@ -77,12 +76,14 @@ def text(value: np.ndarray, is_distance: bool) -> str:
   """Returns the text of a cell: the median, and the worst seed if different.
 
   `value` is float64[3], smallest, median and largest over the seeds, either
-  distances, where small is good, or accuracies.
+  distances, where small is good, or accuracies (minus infinity: diverged).
   """
   if np.isnan(value[1]):
     return ''
   worst = value[2] if is_distance else value[0]
-  show = lambda x: f'{x:.0e}' if is_distance else f'{x:.3f}'
+  show = lambda x: (
+      f'{x:.0e}' if is_distance else f'{x:.3f}' if x >= 0 else 'diverged'
+  )
   return show(value[1]) + ('' if worst == value[1] else f' ({show(worst)})')
 
 
@@ -100,7 +101,7 @@ def plot(
   Green is good: small distances (on a logarithmic scale), large accuracies. The
   number in a cell is the median over the seeds.
   """
-  rules, attacks, values = cells(rows)
+  rules, attacks, values = cells(rows, is_distance)
   medians = values[..., 1]
   shown = np.where(np.isinf(medians), np.nan, medians)
   if is_distance:

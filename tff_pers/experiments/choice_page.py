@@ -28,12 +28,9 @@ _TEXT, _PAGE = 'choice.md', 'choice.html'
 # below: in accuracy, or relative to a loss.
 _PLAIN = ('local_only', 'fedavg', 'fedavg_finetuned')
 _BELOW, _ABOVE = 0.015, 0.03
-# Flags that the command for the final models leaves out, because it may train
-# on the validation data too.
-_NOT_TRAINED = ('output_dir', 'validation_fraction')
 _COMMAND = """\
-Train on all training data, including those for validation, and export every
-client's model to `export/`:
+Train on all training data{}, and export
+every client's model to `export/`:
 
 ```
 {}
@@ -151,7 +148,11 @@ def write(found: Results) -> int:
       f'# Which method for {_data(found.sweep.given)}?', *sentences, ranking,
       effort, '![Choice](choice.png)',
       '## Compared with the recommended method, on test data', differences,
-      '## Export the models', _COMMAND.format(' \\\n  '.join(command)),
+      '## Export the models', _COMMAND.format(
+          ' but those of validation, which end the training'
+          if any('rounds=auto' in part for part in command)
+          else ', including those for validation', ' \\\n  '.join(command),
+      ),
       '## The methods', '\n'.join(named),
       '## How to read this', notes, '![Clients](clients.png)',
       '![Trials](history.png)',
@@ -284,12 +285,15 @@ def _command(found: Results, method: decision_page.Method) -> list[str]:
   values = {
       name: value
       for name, value in found.sweep.flags_of(method.variant, seed).items()
-      if name not in _NOT_TRAINED
+      if name != 'output_dir'
       # Bracket options override flags.
       and name not in [f'{algo}_{option}' for option in options]
       # It is refused where it has no effect.
       and (name != 'client_weighting' or methods.get(algo).weighs_clients)
   }
+  if 'auto' not in (options.get('rounds'), values.get('rounds')):
+    # It may train on the validation data, which do not end it.
+    values.pop('validation_fraction', None)
   values['export'] = 'saved_model'
   return ['python -m binaries.train', *flags.as_typed(values)]
 

@@ -189,7 +189,7 @@ class SharedFlags:
   num_byzantine: int = hp.field(
       0, 'Number of Byzantine clients; added to --num_clients in the tasks'
       ' overpersonalized and overpersonalized_control, in others drawn from the'
-      ' clients.', minimum=0
+      ' clients that train.', minimum=0
   )
   dp_noise_multiplier: float = hp.field(
       0.0, 'Client-level differential privacy of the mean of updates: standard'

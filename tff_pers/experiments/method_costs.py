@@ -10,8 +10,9 @@ warm-ups: one row per method, or per tier if devices differ in capacity. It
 trains nothing and reads no data.
 The second form prints, and writes to cost_to_accuracy.csv, the rounds, bytes
 and MACs that finished runs needed until their mean test accuracy was at least A
-at an evaluated round, for a client that takes part in all rounds, and per tier
-if there are tiers; kept_from is the first evaluated round from which on the
+at an evaluated round, for a client that takes part in all rounds (with events:
+those of all messages, divided by the clients per round), and per tier if there
+are tiers; kept_from is the first evaluated round from which on the
 accuracy stayed at least A.
 """
 

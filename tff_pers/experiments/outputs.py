@@ -267,23 +267,25 @@ def cost(
 ) -> dict[str, Optional[float]]:
   """Returns what a client computes; see `evaluation.costs`.
 
-  `macs`: MACs of one example, mean over capacity tiers if there are any;
-  `examples`: mean number of examples that a client visits in a round. None if
-  unknown.
+  `macs`: MACs of one example, mean over the visited ones of all clients, whose
+  models differ if there are capacity tiers; `examples`: mean number of examples
+  that a client visits in a round. None if unknown. `rounds_per_update`: the
+  share of a round that a server update of a run by events is, by messages.
   """
-  macs = [
-      cost_lib.count_macs(model) for model in cost_lib.models(process).values()
-  ]
+  macs = cost_lib.macs_of_clients(process, hyperparameters, task)
   visited = None
   if isinstance(hyperparameters, hp.LocalBatches):
-    visited = float(np.mean([
+    visited = [
         hyperparameters.num_visited(int(size))
         for size in on_demand.sizes(task.train)
-    ]))
-  known = [count for count in macs if count is not None]
+    ]
   return dict(
-      macs=float(np.mean(known)) if len(known) == len(macs) else None,
-      examples=visited,
+      macs=None if macs is None else float(np.average(macs, weights=visited)),
+      examples=None if visited is None else float(np.mean(visited)),
+      rounds_per_update=1.0 if task.arrivals is None else (
+          hyperparameters.messages_per_update
+          / (task.clients_per_round or task.num_clients)
+      ),
   )
 
 

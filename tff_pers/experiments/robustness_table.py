@@ -8,10 +8,11 @@ every seed; all clients take part in every round. On overpersonalized and
 overpersonalized_control the N Byzantine clients are added; on other tasks they
 are N of the clients, drawn by the seed. After the last round, measures the
 distance to the optimum (if it is known) or the accuracy over honest clients. A
-diverged cell shows its value: a large number, inf or nan. Writes
-robustness.csv, robustness.md and the heat map robustness to --output_dir. Rerun
-the same command to resume: existing cells are not run again, and rules, attacks
-and seeds may be added.
+cell shows the median over seeds, and the worst seed in parentheses; a diverged
+run is worse than any number, and shows a large distance, inf or "diverged".
+Writes robustness.csv, robustness.md and the heat map robustness to
+--output_dir. Rerun the same command to resume: existing cells are not run
+again, and rules, attacks and seeds may be added.
 
 Partially Personalized Federated Learning: Breaking the Curse of Data
 Heterogeneity

@@ -63,7 +63,8 @@ def write(
 ) -> str:
   """Writes `times.csv` if the runs have a clock; returns the table to print.
 
-  A table of other runs is removed.
+  Diverged runs have no time; they are named below the table to print. A table
+  of other runs is removed.
   """
   finished = [run for run in runs.values() if run is not None]
   path = os.path.join(top, CSV)
@@ -73,4 +74,11 @@ def write(
     return ''
   rows = times.rows(finished, targets)
   results.write_csv(path, times.COLUMNS, rows)
-  return f'\n\nVirtual time:\n\n{results.markdown(times.COLUMNS, rows)}'
+  diverged = ', '.join(
+      f'{variant} with seed {seed}'
+      for (variant, seed), run in runs.items() if run is None
+  )
+  return (
+      f'\n\nVirtual time:\n\n{results.markdown(times.COLUMNS, rows)}'
+      + f'\n\nDiverged, and not in this table: {diverged}.' * bool(diverged)
+  )

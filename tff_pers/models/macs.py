@@ -18,6 +18,8 @@ from tff_pers.models import functional
 from tff_pers.models import layers
 
 _LOOPS = ('While', 'StatelessWhile', 'Enter', 'TensorListReserve', 'Scan')
+# Types of the operations that alone read a tensor.
+_PUT_TOGETHER = (['Squeeze'], ['BatchToSpaceND'])
 _CALLS = ('PartitionedCall', 'StatefulPartitionedCall')
 
 
@@ -115,7 +117,16 @@ def _convolution(operation) -> int:
   kernel = operation.inputs[1].shape
   # A depthwise one takes one channel at a time.
   window = kernel[:2] if 'Depthwise' in operation.type else kernel[:-1]
-  return operation.outputs[0].shape.num_elements() * math.prod(window)
+  made = operation.outputs[0]
+  # A dilated one convolves padded pieces, which are put together and cropped.
+  while [reader.type for reader in made.consumers()] in _PUT_TOGETHER:
+    made = made.consumers()[0].outputs[0]
+  return made.shape.num_elements() * math.prod(window)
+
+
+def _transposed_convolution(operation) -> int:
+  _, kernel, spread = operation.inputs
+  return spread.shape.num_elements() * math.prod(kernel.shape[:-1])
 
 
 def _einsum(operation) -> int:
@@ -129,5 +140,7 @@ def _einsum(operation) -> int:
 _PRODUCTS: Mapping[str, Any] = {
     'BatchMatMul': _matmul, 'BatchMatMulV2': _matmul, 'BatchMatMulV3': _matmul,
     'Conv2D': _convolution, 'Conv3D': _convolution,
+    'Conv2DBackpropInput': _transposed_convolution,
+    'Conv3DBackpropInputV2': _transposed_convolution,
     'DepthwiseConv2dNative': _convolution, 'Einsum': _einsum, 'MatMul': _matmul,
 }

@@ -6,11 +6,13 @@ weights. A client with several tasks computes one after the other: a task waits
 until the answer to the one before is applied, with the state that it leaves.
 """
 
+import collections
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
 from tff_pers.core import process as process_lib
+from tff_pers.core import random
 from tff_pers import tff
 
 # Tasks computed in one call, to bound memory.
@@ -44,9 +46,19 @@ class Flight:
   def send(
       self, state: Any, tasks: Sequence[int], clients: Sequence[int]
   ) -> None:
-    """Sends the weights of a server state to clients, each for one task."""
+    """Sends the weights of a server state to clients, each for one task.
+
+    Of a client's tasks the first has the seed of the state, and each other one
+    of its own, because it would draw the same examples for the same weights.
+    """
     messages = self._parts.dispatch(state, list(clients))
-    self._received.update(zip(tasks, messages))
+    before: collections.Counter[int] = collections.Counter()
+    for task, client, message in zip(tasks, clients, messages):
+      if before[client]:
+        seed = random.seed(message['seed'], before[client]).numpy()
+        message = collections.OrderedDict(message, seed=seed)
+      before[client] += 1
+      self._received[task] = message
 
   def answer(self, task: int) -> Any:
     """Returns the answer to a task, which is then no longer under way."""

@@ -40,7 +40,7 @@ class TaskRequest:
       training examples; 0: no validation part.
     num_byzantine: `--num_byzantine`. In tasks that generate their clients,
       these are added to `num_clients` (if the task says so); in others, they
-      are drawn among the clients.
+      are drawn among the clients that train.
     holdout_clients: `--holdout_clients`. They stay in the task; features are
       not fitted to them.
     standardize: `--standardize`, or None: as the task declares.
@@ -210,7 +210,9 @@ def register(
       task = validation.hold_out(
           task, request.validation_fraction, request.seed
       )
-      task = byzantine.appoint(task, request.num_byzantine, request.seed)
+      task = byzantine.appoint(
+          task, request.num_byzantine, request.seed, request.holdout_clients
+      )
       return fitting.fit(task, request.holdout_clients, request.seed)
 
     return TaskFamily(name, options, build_whole, declares, summary)

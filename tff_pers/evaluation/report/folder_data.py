@@ -234,9 +234,14 @@ def _robustness(folder: str) -> Iterator[dict[str, Any]]:
     key = row['task'], row['algo'], row['num_byzantine']
     found.setdefault(key, []).append(row)
   for (task, algo, number), rows in found.items():
-    rules, attacks, values = robustness.cells(rows)
+    # Accuracies are at most 1.
+    finals = [float(row['final']) for row in rows]
+    rules, attacks, values = robustness.cells(
+        rows, is_distance=any(1 < final < np.inf for final in finals)
+    )
     medians = values[..., 1].astype(object)
     medians[np.isnan(values[..., 1])] = None
+    medians[np.isinf(values[..., 1])] = 'diverged'
     columns = [cells.Column(f'a{i}', attack)
                for i, attack in enumerate(attacks)]
     yield dict(

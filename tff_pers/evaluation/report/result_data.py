@@ -7,6 +7,7 @@ from typing import Any, Optional, Sequence
 import numpy as np
 
 from tff_pers.evaluation import comparison
+from tff_pers.evaluation import costs
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
@@ -58,7 +59,7 @@ _COSTS = (
     cells.Column('bytes_up', 'Up per round', 'bytes',
                  'Bytes that a client sends in a round.'),
     cells.Column('bytes', 'Traffic', 'bytes',
-                 'For a client that takes part in all rounds.'),
+                 'Of the run, divided by the clients per round.'),
     cells.Column('macs', 'MACs per example', 'integer',
                  'Multiply-accumulates of one forward pass.'),
     cells.Column('rounds', 'Rounds', 'integer'),
@@ -134,11 +135,13 @@ def costs_table(group: members_lib.Group) -> dict[str, Any]:
     config, last = runs[0].config, lambda name: _mean_last(own, name)
     rounds, seconds = last('round'), last('seconds')
     assert rounds is not None and seconds is not None  # Every row has them.
-    down, up = last('bytes_down'), last('bytes_up')
     rows.append(dict(
         algo=label, rounds=rounds, seconds=seconds,
-        seconds_per_round=seconds / rounds, bytes_down=down, bytes_up=up,
-        bytes=None if down is None or up is None else (down + up) * rounds,
+        seconds_per_round=seconds / rounds,
+        **{name: last(name) for name in ('bytes_down', 'bytes_up')},
+        bytes=comparison.mean(
+            [float(costs.cumulative_bytes(run)[-1]) for run in runs]
+        ),
         macs=(config.get('cost') or {}).get('macs'),
         **{name: (config.get('parameters') or {}).get(name)
            for name in ('model', 'client', 'private_share')},

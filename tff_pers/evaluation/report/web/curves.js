@@ -7,7 +7,7 @@ const X_AXES = {
   round: ['Rounds', 'Communication round', 'number'],
   seconds: ['Time', 'Training time', 'seconds'],
   bytes: [
-    'Bytes', 'Bytes of a client that takes part in all rounds', 'bytes'],
+    'Bytes', 'Bytes of the run / clients per round', 'bytes'],
 };
 const TEST = '_mean', VALIDATED = '_validation';
 const TITLES = {

@@ -57,8 +57,7 @@ class FedAvgFinetunedHyperparameters(fedavg.AveragingHyperparameters):
   )
   layers: str = hp.field(
       'all',
-      'What is fine-tuned: all weights, or the last layer (the last two weight'
-      ' tensors: kernel and bias).',
+      'What is fine-tuned: all weights, or the last layer.',
       choices=('all', 'last'),
   )
 
@@ -110,10 +109,12 @@ def build_fedavg_finetuned(
     client_weighting: See `fedavg.build_fedavg`.
 
   Raises:
-    ValueError: If the last layer is to be fine-tuned and is the whole model.
+    ValueError: If the last layer is to be fine-tuned and is the whole model, or
+      the model does not say which it is.
   """
-  num_tensors = len(tf.nest.flatten(model.spec))
-  if hyperparameters.layers == 'last' and num_tensors <= 2:
+  if hyperparameters.layers == 'last' and all(
+      fine_tuned_part(model, 'last').is_private
+  ):
     raise ValueError(
         '`layers` must be all because the model is one layer, found last.'
     )
@@ -254,15 +255,11 @@ def fine_tuned_part(
 
   Args:
     model: The model.
-    which: `all`, or `last`: the last two weight tensors, moving statistics left
-      out.
+    which: `all`, or `last`: the last layer, see `partition.last_layers`.
   """
-  num_leaves = len(tf.nest.flatten(model.spec))
-  still = model.statistics or (False,) * num_leaves
-  last = [i for i, is_statistic in enumerate(still) if not is_statistic][-2:]
-  return partition.Partition(
-      model, tuple(which != 'last' or i in last for i in range(num_leaves))
-  )
+  if which == 'last':
+    return partition.last_layers(model, 1)
+  return partition.by_predicate(model, lambda weight: True)
 
 
 @methods.register(

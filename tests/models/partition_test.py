@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from baselines import fedavg_finetuned
 from tests import problems
 from tff_pers.config import traits
 from tff_pers.core import random
@@ -415,7 +416,9 @@ def test_layers_of_a_subclassed_model_come_as_they_are_applied():
   private = lambda scheme: _private(partition.from_scheme(model, scheme))
   assert private('output_layer') == ['head/kernel', 'head/bias']
   assert private('input_layer') == ['hidden/kernel', 'hidden/bias']
-  assert partition.last_layers(model, 1).is_private == (True, True, False, False)
+  last = (True, True, False, False)
+  assert partition.last_layers(model, 1).is_private == last
+  assert fedavg_finetuned.fine_tuned_part(model, 'last').is_private == last
 
 
 def test_the_last_layer_of_several_outputs_is_not_guessed():

@@ -12,8 +12,8 @@ import tensorflow as tf
 from tff_pers.simulation import cohort
 from tff_pers import tff
 
-# By digest of data and seed: a program's saved state holds an iterator as digest
-# and position; otherwise every checkpoint would contain the data of all clients.
+# By digest of data and seed: a program's saved state holds an iterator as
+# digest and position; otherwise every checkpoint would contain all data.
 _SOURCES: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 

@@ -113,9 +113,9 @@ class GeometricMedian(Rule):
   Breakdown point 1/2. Cost n d per pass, n d log^2 n for the start, which is
   the coordinate-wise median. By itself it is not a (delta, c)-robust
   aggregator, after bucketing it is, with delta < 1/2 and c = O(1). Messages
-  have equal weights, because a Byzantine client could claim many examples. There
-  is no smoothing, with which the rule would become a mean once all messages are
-  close; a pass that is at a message leaves it as in `robust.geometric_median`.
+  have equal weights, because a Byzantine client could claim many examples.
+  There is no smoothing, with which the rule would become a mean once all
+  messages are close; see `robust.geometric_median` for a pass at a message.
   """
 
   name: ClassVar[str] = 'geometric_median'

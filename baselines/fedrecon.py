@@ -106,8 +106,11 @@ def build_fedrecon(
         # Only theta: w never leaves its client.
         update=local_sgd.difference(theta, shared),
         # Examples on which only w was learned carry no weight for theta.
-        weight=client_work.client_weight(
-            client_weighting, query, hyperparameters.batch_size
+        weight=tf.where(
+            query['num_examples'] > 0,
+            client_work.client_weight(
+                client_weighting, query, hyperparameters.batch_size
+            ), 0.0,
         ),
         loss=private_loss if loss is None else loss,
     )

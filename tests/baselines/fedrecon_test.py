@@ -11,10 +11,11 @@ from tff_pers.models import partition
 _LOCAL = dict(local_steps=5, batch_size=2, learning_rate=0.1)
 
 
-def _build(is_private, **options):
+def _build(is_private, client_weighting='examples', **options):
   return fedrecon.build_fedrecon(
       partition.Partition(problems.tiny_model(), is_private),
       fedrecon.FedReconHyperparameters(**{**_LOCAL, **options}),
+      client_weighting=client_weighting,
   )
 
 
@@ -69,8 +70,9 @@ def test_each_half_of_the_data_is_for_one_part(joint):
   rounds.assert_close(states[0]['weights'], expected[0::2])
 
 
-def test_a_client_of_one_example_has_no_say_in_the_shared_weights():
-  process = _build((False, True, False, True))
+@pytest.mark.parametrize('weighting', ['examples', 'uniform'])
+def test_a_client_of_one_example_has_no_say_in_the_shared_weights(weighting):
+  process = _build((False, True, False, True), client_weighting=weighting)
   state, client = process.initialize_seeded(0), problems.tiny_clients()[4]
   one = dict(problems.tiny_clients()[0], num_examples=np.int32(1))
   alone = process.next(state, [()], [client])['state']

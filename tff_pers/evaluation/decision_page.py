@@ -36,8 +36,8 @@ class Method(NamedTuple):
     worst_decile: Mean over the worst 10 % of the clients and over seeds.
     hurt: Share of clients that are worse off than with `local_only` and
       `fedavg`; None if these were not run.
-    bytes_per_client: Bytes of a client in a whole run, see `costs`, mean over
-      seeds.
+    bytes_per_client: Bytes of a client that takes part in all rounds of a run,
+      see `costs`, mean over seeds.
     seconds: Seconds of a run, likewise.
   """
 

@@ -49,7 +49,8 @@ _NOTES = """\
   Test data are not used for the decision.
 * `share_hurt_vs_X`: share of clients that are worse off than with X, mean over
   seeds. `{}_worst_decile`: mean over the worst 10 % of the clients.
-* `seconds` and `bytes_per_client` (down and up) are those of one whole run."""
+* `seconds` is that of one whole run, `bytes_per_client` (down and up) that of
+  a client that takes part in all of its rounds."""
 
 _SPLITS_NOTE = """
 * `--splits`: each seed splits the rows differently, and intervals and tests

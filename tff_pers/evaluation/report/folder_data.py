@@ -52,7 +52,7 @@ _DIFFERENCES = (
     cells.Column('share_better', 'Clients better off', 'percent'),
     cells.Column('share_worse', 'Clients worse off', 'percent'),
     cells.Column('bytes_per_client', 'Sent per client', 'bytes',
-                 'Down and up, in a whole run.'),
+                 'Down and up, if it takes part in all rounds of a run.'),
     cells.Column('trials', 'Trials', 'integer'),
     cells.Column('variant', 'Chosen values', 'text'),
 )

@@ -10,6 +10,7 @@ from importlib import resources
 import json
 from typing import Any, Sequence
 
+from tff_pers.evaluation import curves
 from tff_pers.evaluation import figures
 from tff_pers.evaluation import results
 from tff_pers.evaluation.report import client_data
@@ -68,6 +69,7 @@ def _group(group: members_lib.Group, top: str) -> dict[str, Any]:
       final=result_data.final_values(group),
       results=result_data.results_table(group),
       confusion=result_data.confusion_tables(group),
+      across=curves.across([member.run for member in group.members]),
       curves=[
           dict(label=label, **curve_data.of_label(members_lib.tellable(own)))
           for label, own in group.by_label().items()

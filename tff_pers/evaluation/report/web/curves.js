@@ -4,7 +4,7 @@ const MARGIN = {left: 54, right: 14, top: 10, bottom: 42};
 const MARKED_POINTS = 24;
 const FIRST_SHOWN = 10;
 const X_AXES = {
-  round: ['Rounds', 'Communication round', 'number'],
+  round: ['Rounds', '', 'number'],  // The title is that of the group.
   seconds: ['Time', 'Training time', 'seconds'],
   bytes: [
     'Bytes', 'Bytes of the run / clients per round', 'bytes'],
@@ -109,6 +109,7 @@ function curvePanel(group, view, state, nameOf, chooser) {
       title: title.textContent, x: state.x,
       isLog: isLog === null ? isWide(lines) : isLog && allPositive(lines),
       baseline: name === 'accuracy_mean' ? group.final.baseline : null,
+      round: group.across,
     });
   });
   const log = tick('log', isWide(linesOf(group, view, state, nameOf())),
@@ -165,7 +166,7 @@ function isWide(lines) {
   return 0 < low && low < high / 100;
 }
 
-function curveChart(lines, width, {title, x, isLog, baseline}) {
+function curveChart(lines, width, {title, x, isLog, baseline, round}) {
   const height = width < 420 ? 250 : 290;
   const right = width - MARGIN.right, bottom = height - MARGIN.bottom;
   const xs = lines.flatMap(line => line.points.map(([value]) => value))
@@ -181,7 +182,7 @@ function curveChart(lines, width, {title, x, isLog, baseline}) {
       .sort((a, b) => a - b);
   const ticks = x === 'round' ? roundTicks(across, rounds, count) :
       ticksOf(across, count);
-  drawBottom(svg, across, ticks, bottom, MARGIN.top, X_AXES[x][1],
+  drawBottom(svg, across, ticks, bottom, MARGIN.top, X_AXES[x][1] || round,
              X_AXES[x][2]);
   drawLeft(svg, up, ticksOf(up, 6), MARGIN.left, right);
   if (!lines.length) {

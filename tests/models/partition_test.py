@@ -405,7 +405,10 @@ class _HeadFirst(tf.keras.Model):
     self.hidden = L.Dense(8, 'relu', name='hidden')
 
   def call(self, x, training=None):
-    return self.head(self.hidden(x))
+    if not self.head.built:
+      self.head.build([None, 8])
+    scale = tf.norm(self.head.kernel)  # This read does not apply the layer.
+    return self.head(self.hidden(x)) / scale
 
 
 def test_layers_of_a_subclassed_model_come_as_they_are_applied():

@@ -119,8 +119,10 @@ def test_clusters_are_scored_for_honest_clients_alone():
   assert score(**shared) == 0.75
 
 
-@pytest.mark.parametrize('name', ['round', 'seconds', 'accuracy_mean'])
+@pytest.mark.parametrize(
+    'name', ['round', 'seconds', 'accuracy_mean', 'virtual_time']
+)
 def test_refuses_a_metric_with_the_name_of_another_column(name):
   own = collections.OrderedDict(_OWN, **{name: np.float32})
   with pytest.raises(ValueError, match=f'metric {name}, .* another column'):
-    metric_rows.MetricRows(_process(own))
+    metric_rows.MetricRows(_process(own), others=['virtual_time'])

@@ -34,7 +34,7 @@ LAYER_COLUMNS = ('algo', 'model', 'tier', 'layer', 'parameters', 'macs')
 # The name of the whole model in the column `tier`.
 WHOLE = '1'
 NUM_CLIENTS = 4
-# Hyperparameters that no task of fewer clients allows, or as a maximum only.
+# Numbers of models that need at least one more client.
 _COUNTS = ('num_models', 'models', 'row_nonzeros')
 # A round after all warm-ups and first stages.
 LATE_ROUND = 10**6
@@ -161,7 +161,7 @@ def tiny_task(
 def num_clients(hyperparameters: Any) -> int:
   """Returns the number of clients of a tiny task.
 
-  That is enough for each tier, and for models of so many other clients.
+  There is at least one per tier, and one more than the models asked for.
   """
   tiers = getattr(hyperparameters, 'ratios', lambda of_task: ())
   return max(

@@ -95,8 +95,8 @@ class Task:
     named_arrays: Whether its data files are those of `data/named_arrays.py`.
     recipe: The conversion of x to be fitted, see `data/fitting.py`, or None.
     features: The fitted conversion of x, or None: x is unchanged.
-    pooled_statistics: Whether else statistics of all clients' rows encode the
-      data, such as a counted vocabulary.
+    pooled_statistics: Whether statistics of all clients' rows, other than those
+      of `features`, encode the data, such as a counted vocabulary.
     arrivals: If messages are applied as they arrive: what is known about them;
       None: they are applied in rounds.
   """
@@ -194,14 +194,16 @@ def check(task: Task) -> None:
     ValueError: If a part does not have an entry for each client, two clients
       have the same name, or a number of rounds is below 1.
   """
-  for name in ('test', 'validation', 'groups', 'client_names'):
+  for name in (
+      'test', 'validation', 'groups', 'client_names', 'byzantine', 'tiers'
+  ):
     part = getattr(task, name)
     if part is not None and len(part) != task.num_clients:
       raise ValueError(
           f'`{name}` of task {task.name} must have an entry for each of the'
           f' {task.num_clients} clients of `train`, found {len(part)}.'
       )
-  names = list(task.client_names or ())
+  names = [] if task.client_names is None else list(task.client_names)
   if len(set(names)) < len(names):
     twice = next(name for name in names if names.count(name) > 1)
     raise ValueError(

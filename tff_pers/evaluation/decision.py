@@ -64,7 +64,10 @@ def decide(
 
 
 def ranked(values: Mapping[str, paired.Values], metric: str) -> list[str]:
-  """Returns the methods, best mean over clients first, without one last."""
+  """Returns the methods, best mean over clients first.
+
+  Those without a mean come last.
+  """
   sign = -1 if summary.is_higher_better(metric) else 1
   means = {name: paired.mean_of(own).mean for name, own in values.items()}
   return sorted(

@@ -150,8 +150,8 @@ def write(found: Results) -> int:
       effort, '![Choice](choice.png)',
       '## Compared with the recommended method, on test data', differences,
       '## Export the models', _COMMAND.format(
-          ' but those of validation, which end the training'
-          if any('rounds=auto' in part for part in command)
+          ' except the validation part, which decides when training ends'
+          if any(part.endswith('rounds=auto') for part in command)
           else ', including those for validation', ' \\\n  '.join(command),
       ),
       '## The methods', '\n'.join(named),

@@ -104,23 +104,36 @@ def reopen(folder: str, config: Mapping[str, Any]) -> None:
   })
 
 
-def as_planned(experiment: Any, folder: str) -> Any:
-  """Returns the experiment whose method continues the run of a folder.
+def planned_rounds(folder: str, fork: str = '') -> dict[str, int]:
+  """Returns the entry of `config.json` with the rounds a method plans with.
 
-  A method may plan with the number of rounds, as PERM its warm-up. For a run
-  that grew, this is the first number: with the new one, a method might go back
-  to what it has done already.
+  It is empty if these are the rounds of the run itself: unless the run of the
+  folder grew, or is a new one that is forked from another.
   """
   try:
-    planned = results.read_config(folder).get(_PLANNED)
+    saved = results.read_config(folder)
   except FileNotFoundError:
-    planned = None
-  if planned is None:
+    if not fork:
+      return {}
+    saved = results.read_config(fork)
+    saved.setdefault(_PLANNED, saved['flags'][last_round_flag(saved['flags'])])
+  return {_PLANNED: saved[_PLANNED]} if _PLANNED in saved else {}
+
+
+def as_planned(experiment: Any, planned: Mapping[str, int]) -> Any:
+  """Returns the experiment from whose task the method is built.
+
+  A method may plan with the number of rounds, as PERM its warm-up. For a run
+  that grew or was forked, this is the first number: with the new one, a method
+  might go back to what it has done already. `planned` is of `planned_rounds`.
+  """
+  if not planned:
     return experiment
-  changed: dict[str, Any] = dict(rounds=planned)
+  rounds = planned[_PLANNED]
+  changed: dict[str, Any] = dict(rounds=rounds)
   if experiment.plan.schedule is not None:
     changed['arrivals'] = experiment.task.arrivals._replace(
-        max_delay=experiment.plan.schedule.max_delay(planned)
+        max_delay=experiment.plan.schedule.max_delay(rounds)
     )
   return dataclasses.replace(
       experiment, task=dataclasses.replace(experiment.task, **changed)

@@ -254,8 +254,7 @@ main = flags.Program(
         'seed', 'attack', 'holdout_clients', 'resume', 'clients_per_round',
         'validation_fraction', 'on_non_finite', 'finetune_steps',
         'finetune_learning_rate', 'patience', 'max_rounds', 'eval_every',
-        'metric', 'driver', 'delays', 'network_delays', 'in_flight',
-        'redispatch',
+        'metric', 'delays', 'network_delays', 'in_flight', 'redispatch',
     ),
     resumes=True,
 )

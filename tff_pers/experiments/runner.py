@@ -192,8 +192,9 @@ def execute(
         _export_finished(experiment, folder, exported, export.kind)
     else:
       use_runtime(experiment.flag, folder)
+      planned = continuing.planned_rounds(folder, fork)
       process, kernel_names = processes.build(
-          continuing.as_planned(experiment, folder)
+          continuing.as_planned(experiment, planned)
       )
       _check_unseen(experiment, process)
       if fork:
@@ -216,6 +217,7 @@ def execute(
             ),
             kernels_as_factors=list(kernel_names),
             about=experiment.task.about,
+            **planned,
             **(
                 dict(fork=continuing.copy_checkpoint(fork, folder))
                 if fork else {}

@@ -13,6 +13,7 @@ import functools
 import itertools
 from typing import Any, Callable, Mapping, Optional, Sequence
 
+from keras.src.engine import base_layer_utils
 import tensorflow as tf
 # TensorFlow does not export whether a loop keeps values for its gradient.
 from tensorflow.python.ops import control_flow_util_v2
@@ -89,7 +90,7 @@ class Network:
     self._masks: list[Any] = []
     # The variable that a call tried to write.
     self.written: Optional[tf.Variable] = None
-    # Variables by reference, in the order in which a call first reads them.
+    # Variables by reference, in the order in which layers first read them.
     self._read: dict[Any, None] = {}
     self._traced = tf.function(self._predict_moving, reduce_retracing=True)
     self._traced_penalty = tf.function(self._penalty)
@@ -170,19 +171,8 @@ class Network:
   def layers(self) -> tuple[functional.LayerWeight, ...]:
     """Descriptions of the trainable weights; the network has been called."""
     found = dict(zip(self._positions, self._described))
-    weights = tuple(found[position] for position in range(len(self.trained)))
-    # A subclassed model has layers in the order of its attributes.
-    layer_of = dict(zip((v.ref() for v in self._all), self._described))
-    ranks = {
-        name: rank for rank, name in enumerate(dict.fromkeys(
-            layer_of[reference].layer for reference in self._read
-        ))
-    }
-    applied = [ranks.get(weight.layer, 0) for weight in weights]
-    if applied == sorted(applied):
-      return weights
-    return tuple(
-        weight._replace(applied=rank) for weight, rank in zip(weights, applied)
+    return self._ranked(
+        tuple(found[position] for position in range(len(self.trained)))
     )
 
   @property
@@ -191,7 +181,8 @@ class Network:
     if None not in self._positions:
       return None
     return functional.Frozen(
-        join=self._join, layers=self._described, dtype=self._dtype,
+        join=self._join, layers=self._ranked(self._described),
+        dtype=self._dtype,
         predict=self._predict_all,
         penalty=(
             self._penalty_of_all if self.regularizers
@@ -204,6 +195,38 @@ class Network:
     """Dtype of the trainable weights, or without any, of the frozen ones."""
     floats = [v for v in self._all if v.dtype.is_floating]
     return (self.trained or floats)[0].dtype
+
+  def _ranked(self, weights):
+    """Returns descriptions that say when layers are applied, if out of order.
+
+    A subclassed model has layers in the order of its attributes. Moving
+    statistics come after all other weights in any model.
+    """
+    layer_of = dict(zip((v.ref() for v in self._all), self._described))
+    ranks = {
+        name: rank for rank, name in enumerate(dict.fromkeys(
+            layer_of[reference].layer for reference in self._read
+        ))
+    }
+    applied = [
+        ranks.get(weight.layer, 0) for weight in weights
+        if weight.kind != moving_statistics.KIND
+    ]
+    if applied == sorted(applied):
+      return weights
+    return tuple(
+        weight._replace(applied=ranks.get(weight.layer, 0))
+        for weight in weights
+    )
+
+  def _note(self, variable):
+    """Remembers that a layer has read a variable in its own call.
+
+    A model may read a kernel before its layer is applied.
+    """
+    layer = base_layer_utils.call_context().layer
+    if not isinstance(layer, tf.keras.Model):
+      self._read.setdefault(variable.ref())
 
   def _join(self, weights):
     """Returns all weights, with frozen ones as constants."""
@@ -279,7 +302,7 @@ class Network:
             getattr(variable, '_variable', variable),
             **_reads(
                 tensor, functools.partial(self._refuse_write, variable),
-                functools.partial(self._read.setdefault, variable.ref()),
+                functools.partial(self._note, variable),
             ),
         ))
       for layer, attributes in self._own:
@@ -333,8 +356,8 @@ def _reads(tensor, refuse_write, note):
       _handle=tensor,  # An embedding lookup is colocated with it.
       value=read,
       read_value=read,
-      sparse_read=lambda indices, name=None: tf.gather(tensor, indices),
-      gather_nd=lambda indices, name=None: tf.gather_nd(tensor, indices),
+      sparse_read=lambda indices, name=None: tf.gather(read(), indices),
+      gather_nd=lambda indices, name=None: tf.gather_nd(read(), indices),
       assign=refuse_write, assign_add=refuse_write, assign_sub=refuse_write,
   )
 

@@ -203,7 +203,8 @@ def last_layers(model: functional.FunctionalModel, count: int) -> Partition:
   none has one; a normalization between two of them stays global.
 
   Raises:
-    ValueError: If the model does not say which layer is last.
+    ValueError: If the model does not say which layer is last, or has several
+      outputs.
   """
   weights = layers.describe(model)
   applied = layers.as_applied(weights)
@@ -212,8 +213,10 @@ def last_layers(model: functional.FunctionalModel, count: int) -> Partition:
   if count and len(weights) > 1 and reason is not None:
     raise ValueError(
         f'`model` must say which layer is its last one, but {model.name} does'
-        f' not say {reason}. Tip: describe all weights in'
-        ' FunctionalModel.layers.'
+        f' not say {reason}.' + (
+            '' if model.num_outputs > 1
+            else ' Tip: describe all weights in FunctionalModel.layers.'
+        )
     )
   last = named[-count:] if count else []
   return by_predicate(model, lambda weight: weight.layer in last)
@@ -233,8 +236,10 @@ def _choose(model, weights, item: str) -> list[bool]:
       raise ValueError(
           f'`split` must be a pattern of names, because {model.name} does not'
           f' say {reason}, found {item!r}. Tip: name layers, such as'
-          f' {weights[-1].layer}/*, or describe all weights in'
-          ' FunctionalModel.layers.'
+          f' {weights[-1].layer}/*' + (
+              '.' if model.num_outputs > 1
+              else ', or describe all weights in FunctionalModel.layers.'
+          )
       )
     applied = layers.as_applied(weights)
     found = dict(zip((w.name for w in applied), SCHEMES[item](applied)))
@@ -265,7 +270,7 @@ def _unknown(model, weights, scheme: str) -> Optional[str]:
   is_ordered = scheme in ('input_layer', 'output_layer')
   if is_ordered and model.layers is None and _has_mapping(model.spec):
     return 'in which order its layers are applied'
-  if scheme == 'output_layer' and len(tf.nest.flatten(model.y_spec)) > 1:
+  if scheme == 'output_layer' and model.num_outputs > 1:
     return 'which layers end in which of its outputs'
   return None
 

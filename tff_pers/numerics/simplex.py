@@ -17,7 +17,8 @@ def project(v: tf.Tensor) -> tf.Tensor:
   Returns:
     A tensor like `v` whose rows lie on the simplex.
   """
-  # Changes no projection, but else large numbers would drown the sum 1.
+  # Changes no projection; otherwise rounding of large numbers would swamp the
+  # constraint that the sum is 1.
   v -= tf.reduce_max(v, axis=-1, keepdims=True)
   u = tf.sort(v, axis=-1, direction='DESCENDING')
   k = tf.range(1, tf.shape(v)[-1] + 1)

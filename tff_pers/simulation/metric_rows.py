@@ -1,7 +1,7 @@
 """Computes the rows of `metrics.csv`."""
 
 import types
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -47,6 +47,7 @@ class MetricRows:
       has_distance: bool = False,
       has_dropped: bool = False,
       epsilon: Optional[Callable[[int], float]] = None,
+      others: Sequence[str] = (),
   ):
     """Determines the columns.
 
@@ -66,6 +67,7 @@ class MetricRows:
         is always there if the method reports clients as `refused`.
       epsilon: Returns the epsilon of differential privacy after a number of
         rounds, a column; None: no such column.
+      others: Columns that follow these.
 
     Raises:
       ValueError: If a metric of the method has the name of another column.
@@ -102,7 +104,7 @@ class MetricRows:
     ]
     taken = [
         name for name in self._paths
-        if ['round', *self.columns].count(name) > 1
+        if ['round', *self.columns, *others].count(name) > 1
     ]
     if taken:
       raise ValueError(

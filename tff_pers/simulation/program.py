@@ -158,7 +158,7 @@ class TrainingProgram:
         process, groups=groups, honest=self._evaluated,
         has_validation=data.validation is not None, metric=metric,
         has_distance=self._distances is not None, has_dropped=self._drops,
-        epsilon=epsilon,
+        epsilon=epsilon, others=clock.columns if clock else (),
     )
     self._initialize = _build_initialize_clients(process)
     self._like = None

@@ -234,10 +234,12 @@ def _robustness(folder: str) -> Iterator[dict[str, Any]]:
     key = row['task'], row['algo'], row['num_byzantine']
     found.setdefault(key, []).append(row)
   for (task, algo, number), rows in found.items():
-    # Accuracies are at most 1.
+    # Else accuracies are at most 1.
     finals = [float(row['final']) for row in rows]
     rules, attacks, values = robustness.cells(
-        rows, is_distance=any(1 < final < np.inf for final in finals)
+        rows, is_distance=task.startswith('overpersonalized') or any(
+            1 < final < np.inf for final in finals
+        )
     )
     medians = values[..., 1].astype(object)
     medians[np.isnan(values[..., 1])] = None

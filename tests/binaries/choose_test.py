@@ -194,7 +194,7 @@ def test_models_to_export_train_as_the_chosen_runs_did(tmp_path, monkeypatch):
   ) == 0
   text = (tmp_path / 'choice.md').read_text()
   assert '--rounds=auto' in text and '--validation_fraction=0.3' in text
-  assert 'all training data but those of validation, which end' in text
+  assert 'all training data except the validation part, which' in text
 
 
 def test_every_method_has_as_much_time_and_the_budget_is_kept(

@@ -179,6 +179,9 @@ def test_the_tables_are_of_test_data_and_marked_once():
   assert second['difference'] == pytest.approx(0.02)
   assert second['share_better'] == second['share_worse'] == 0.5
   assert second['bytes_per_client'] == 2_000_000 and second['trials'] == 3
+  found['perm'] = found['perm']._replace(bytes_per_client=math.nan)
+  unknown = decision_page.difference_rows(found, order, 'accuracy', 'local')[1]
+  assert unknown['bytes_per_client'] is None
 
 
 def test_costs_are_means_over_runs_of_other_lengths(tmp_path):

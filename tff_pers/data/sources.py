@@ -87,13 +87,12 @@ def from_client_data(
 def _read(dataset: tf.data.Dataset, client: str):
   """Returns all examples of one client, stacked: (x, y)."""
   spec = dataset.element_spec
-  if isinstance(spec, dict) or hasattr(spec, '_fields'):
-    names = spec if isinstance(spec, dict) else spec._fields
-    pair = set(names) == {'x', 'y'}
-    if pair and isinstance(spec, dict):
-      dataset = dataset.map(lambda e: (e['x'], e['y']))
-    elif pair:
-      dataset = dataset.map(lambda e: (e.x, e.y))
+  if hasattr(spec, '_asdict'):  # A named pair is read by name, not by position.
+    dataset = dataset.map(lambda e: e._asdict())
+    spec = dataset.element_spec
+  if isinstance(spec, dict):
+    pair = set(spec) == {'x', 'y'}
+    dataset = dataset.map(lambda e: (e['x'], e['y'])) if pair else dataset
   else:
     pair = isinstance(spec, tuple) and len(spec) == 2
   leaves = dataset.element_spec if pair else ()

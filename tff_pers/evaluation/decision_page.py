@@ -125,9 +125,11 @@ def difference_rows(
     row.update(
         algo=algo, variant=method.variant, metric=metric,
         validation=_mean(method.validation), test=test.mean, low=test.low,
-        high=test.high, bytes_per_client=round(method.bytes_per_client),
-        trials=method.trials, seconds=round(method.seconds, 3),
+        high=test.high, trials=method.trials,
+        seconds=round(method.seconds, 3),
     )
+    if not np.isnan(method.bytes_per_client):  # Unknown of old runs by events.
+      row['bytes_per_client'] = round(method.bytes_per_client)
     if algo != recommended:
       gap = paired.difference(method.test, found[recommended].test, metric)
       row.update(

@@ -151,7 +151,7 @@ def write(found: Results) -> int:
       '## Compared with the recommended method, on test data', differences,
       '## Export the models', _COMMAND.format(
           ' except the validation part, which decides when training ends'
-          if any(part.endswith('rounds=auto') for part in command)
+          if any('rounds=auto' in part for part in command)
           else ', including those for validation', ' \\\n  '.join(command),
       ),
       '## The methods', '\n'.join(named),

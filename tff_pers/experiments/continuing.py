@@ -30,7 +30,7 @@ _SAME_EVENTS = (
     'fedbuff_buffer_size',
 )
 
-# The entry of `config.json` with the rounds that a run which grew had at first.
+# The entry of `config.json` of a run that grew or was forked: its first rounds.
 _PLANNED = 'planned_rounds'
 
 

@@ -100,7 +100,9 @@ def geometric_median(
   for _ in range(passes):
     distance = _distances(x, z)
     if smoothing is not None:
-      weights = 1 / tf.maximum(distance, _as(smoothing, x))
+      weights = 1 / tf.maximum(
+          distance, tf.maximum(_as(smoothing, x), _tiny(x))
+      )
       weights /= tf.reduce_sum(weights)
       z = tf.linalg.matvec(x, weights, transpose_a=True)
       continue

@@ -234,7 +234,8 @@ def _robustness(folder: str) -> Iterator[dict[str, Any]]:
     key = row['task'], row['algo'], row['num_byzantine']
     found.setdefault(key, []).append(row)
   for (task, algo, number), rows in found.items():
-    # Else accuracies are at most 1.
+    # The file does not say what was measured: distances in tasks of this name;
+    # in others what is above 1 is no accuracy.
     finals = [float(row['final']) for row in rows]
     rules, attacks, values = robustness.cells(
         rows, is_distance=task.startswith('overpersonalized') or any(

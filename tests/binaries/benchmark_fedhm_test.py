@@ -133,12 +133,15 @@ def test_tables_2_3_7_and_8_have_the_sizes_of_the_paper(tmp_path, handed):
   ]
 
 
-def test_bad_flags_end_it_at_once(tmp_path, monkeypatch):
+@pytest.mark.parametrize('code', [2, 1])
+def test_bad_flags_or_a_run_that_fails_end_it_at_once(
+    tmp_path, monkeypatch, code
+):
   called = []
   monkeypatch.setattr(
-      flags.Program, '__call__', lambda own, argv: called.append(argv) or 2
+      flags.Program, '__call__', lambda own, argv: called.append(argv) or code
   )
-  assert _benchmark(tmp_path, '--rounds=7') == 2
+  assert _benchmark(tmp_path, '--rounds=7') == code
   assert len(called) == 1 and not list(tmp_path.iterdir())
 
 

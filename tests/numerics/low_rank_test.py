@@ -113,6 +113,18 @@ def test_preconditioner_amplifies_at_most_by_half_over_sqrt_eps():
   assert gain(0.0) == 0
 
 
+@pytest.mark.parametrize('row, expected', [
+    ([1e9, 2e9], 'finite'), ([np.inf, 1], 'nan'), ([np.nan, 1], 'nan'),
+])
+def test_a_run_that_diverges_is_no_error_of_the_solver(row, expected):
+  """Equal rows have a singular Gram matrix, in which eps is lost."""
+  factor = tf.constant([[row, row]], tf.float32)
+  found = low_rank.solve_gram(factor, tf.ones([1, 2, 3]), 1e-5).numpy()
+  assert np.isfinite(found).all() if expected == 'finite' else (
+      np.isnan(found).all()
+  )
+
+
 def test_step_of_both_factors_is_no_longer_than_the_two_together():
   """Closed form, multiplied out; c = 1 has a near-zero factor."""
   v, u = _factors(1)

@@ -114,8 +114,8 @@ def _run(
     code = tuned_sweep.main([
         'compare_tuned', *flags.as_words(own), f'--output_dir={folder}'
     ])
-    # 2 (bad flags or data) and 130 (interrupted) leave no table.
-    if code > 1:
+    # Without a table, what ended the comparison has been printed.
+    if code > 1 or not os.path.exists(os.path.join(folder, 'summary.md')):
       return code
     worst = max(worst, code)
   if parts:

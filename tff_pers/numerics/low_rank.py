@@ -135,12 +135,22 @@ def solve_gram(factor: tf.Tensor, gradient: tf.Tensor, eps: float) -> tf.Tensor:
   In the papers' orientation, G_U (V^T V + eps I)^-1 for F = V^T, G = G_U^T.
   """
   gram = tf.matmul(factor, factor, transpose_b=True)
+  size = tf.linalg.trace(gram)[:, tf.newaxis, tf.newaxis]
   # At initialization one factor and its Gram matrix are zero: eps keeps it
-  # invertible. The gradient that it divides is then zero too.
-  gram += tf.constant(eps * np.eye(gram.shape[-1]), gram.dtype)
+  # invertible. The gradient that it divides is then zero too. Where rounding
+  # would lose eps, as in a run that diverges, it grows with the matrix, because
+  # the solver ends the whole computation if a matrix is singular.
+  eps = tf.maximum(
+      tf.constant(eps, gram.dtype), np.finfo(gram.dtype.as_numpy_dtype).eps * size
+  )
+  identity = tf.eye(gram.shape[-1], dtype=gram.dtype)
   if gram.shape[-1] == 1:
-    return gradient / gram  # Several times faster than a solver.
-  return tf.linalg.solve(gram, gradient)
+    return gradient / (gram + eps)  # Several times faster than a solver.
+  # A diverged run ends by its loss, which is not finite either.
+  finite = tf.math.is_finite(size)
+  regular = tf.where(finite, gram + eps * identity, identity)
+  solved = tf.linalg.solve(regular, gradient)
+  return tf.where(finite, solved, tf.constant(np.nan, gram.dtype))
 
 
 def divide_by_gram_norm(

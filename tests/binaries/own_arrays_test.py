@@ -50,7 +50,9 @@ def _classes():
       lambda: tf.keras.Sequential([
           L.Input([3], dtype='int32'), L.Embedding(7, 2), L.Flatten(),
           L.Dense(3, 'softmax'),
-      ]), 'sparse_categorical_crossentropy',
+      ]), 'sparse_categorical_crossentropy', metrics=[
+          'accuracy', tf.keras.metrics.SparseTopKCategoricalAccuracy(2, 'top_2')
+      ],
   )
 
 
@@ -128,6 +130,10 @@ def test_probabilities_of_an_own_model_are_predicted_as_they_are(tmp_path):
       [float(row[f'probability_{kind}']) for kind in range(3)]
       for row in _rows(tmp_path / 'predictions.csv')
   ], model.predict(tf.constant(x, tf.int32)), rtol=1e-5)
+  # The model's own metric stands beside those of all own data.
+  assert {'top_2', 'balanced_accuracy', 'majority'} <= set(
+      _rows(tmp_path / 'clients.csv')[0]
+  )
 
 
 def test_rows_are_split_by_what_they_hold(tmp_path):

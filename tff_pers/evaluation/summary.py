@@ -11,12 +11,21 @@ import numpy.typing as npt
 COMMON = ('accuracy', 'loss')
 OF_LABELS = ('balanced_accuracy', 'auc', 'f1')
 OF_TARGETS = ('mae', 'rmse', 'r2')
-_LOWER = ('loss', 'calibration_error', 'mae', 'rmse')
+# Ours, and what Keras names its losses as metrics.
+_LOWER = (
+    'loss', 'calibration_error', 'mae', 'rmse', 'mse', 'mape', 'msle',
+    'mean_squared_error', 'mean_absolute_error', 'root_mean_squared_error',
+    'mean_absolute_percentage_error', 'mean_squared_logarithmic_error',
+    'binary_crossentropy', 'categorical_crossentropy',
+    'sparse_categorical_crossentropy', 'kullback_leibler_divergence',
+    'kl_divergence', 'hinge', 'squared_hinge', 'categorical_hinge', 'poisson', 'logcosh',
+)
 
 
 def is_higher_better(metric: str) -> bool:
   """Returns whether larger values of a metric are better."""
-  return metric not in _LOWER
+  # The loss of one of several outputs is NAME_loss.
+  return metric not in _LOWER and not metric.endswith('_loss')
 
 
 class Summary(NamedTuple):

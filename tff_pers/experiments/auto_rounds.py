@@ -16,6 +16,7 @@ from tff_pers.evaluation import results
 from tff_pers.evaluation import stopping
 from tff_pers.evaluation import summary
 from tff_pers.experiments import flags
+from tff_pers.experiments import outputs
 
 AUTO = 'auto'
 # A class with a smaller share of the rows is rare.
@@ -91,11 +92,13 @@ def metric(task: task_lib.Task, asked: str) -> str:
     flags.UsageError: If the task has no such metric as `--metric` asked for, or
       one of its own has the name of a column of the results.
   """
+  taken = {*_TAKEN, *outputs.own_metrics(task.model)}
   for name in task.metrics:
-    if name in _TAKEN:
+    if name in taken or not summary.is_higher_better(name):
       raise flags.UsageError(
           f'`metrics` of the task {task.name} must have names that no column of'
-          f' clients.csv or validation.csv has, found {name!r}.'
+          ' clients.csv or validation.csv and no metric of an error has, found'
+          f' {name!r}.'
       )
   usual = 'accuracy' if task.num_classes else 'loss'
   others: Sequence[str] = ()
@@ -112,7 +115,7 @@ def metric(task: task_lib.Task, asked: str) -> str:
     )
   if asked != 'auto':
     return asked
-  if not task.about or not others:
+  if not task.fits_rounds or not others:
     return usual
   if not task.num_classes:
     return 'rmse'

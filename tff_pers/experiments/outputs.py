@@ -49,9 +49,10 @@ def final_table(clients: Mapping[str, np.ndarray]) -> str:
 
 def client_rows(
     clients: Sequence[Any], seen: int, data: program.Data,
-    metrics: Mapping[str, Any],
+    metrics: Mapping[str, Any], model: functional.FunctionalModel,
 ) -> list[dict[str, Any]]:
   """Returns the rows of `clients.csv`; `clients` are names or numbers."""
+  own = own_metrics(model)
   num_train, num_test = map(on_demand.sizes, (data.train, data.test))
   return [
       dict(
@@ -59,8 +60,17 @@ def client_rows(
           num_train=int(num_train[i]), num_test=int(num_test[i]),
           accuracy=_cell(metrics.get('accuracy'), i),
           loss=_cell(metrics['loss'], i),
+          **{name: _cell(metrics[name], i) for name in own},
       )
       for i, client in enumerate(clients)
+  ]
+
+
+def own_metrics(model: functional.FunctionalModel) -> list[str]:
+  """Returns the names of a model's metrics beside accuracy and loss."""
+  return [
+      name for name in (*model.metrics, *model.states)
+      if name not in results.CLIENT_COLUMNS
   ]
 
 
@@ -85,11 +95,12 @@ def tier_rows(
 def has_quality(task: task_lib.Task, metric: str) -> bool:
   """Returns whether tables show metrics beyond accuracy and loss.
 
-  True for own data, whose classes may be imbalanced, if such a metric was
-  requested to decide, and if the task has metrics of its own.
+  True for own data (those whose rounds are fitted), whose classes may be
+  imbalanced, if such a metric was requested to decide, and if the task has
+  metrics of its own.
   """
   return task.model.has_one_label and bool(
-      task.about or task.metrics or metric not in summary.COMMON
+      task.fits_rounds or task.metrics or metric not in summary.COMMON
   )
 
 

@@ -358,7 +358,9 @@ def _run(given: dict[str, Any]) -> int:
     with taking_new(opened):
       metrics = trainer.evaluate(opened.data)
     resume_flags.write(record, asked_for)
-    found = outputs.client_rows(opened.names, 1, opened.data, metrics)
+    found = outputs.client_rows(
+        opened.names, 1, opened.data, metrics, opened.experiment.task.model
+    )
     written = [
         dict(row, seen=int(seen)) for row, seen in zip(found, opened.seen)
     ]

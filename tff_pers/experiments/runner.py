@@ -320,7 +320,7 @@ def use_runtime(flag: Callable[[str], Any], folder: Optional[str]) -> None:
         )
       elif name == 'remote':
         runtime.use(
-            'remote', [w for w in flag('workers').split(',') if w],
+            'remote', flag('workers').replace(',', ' ').split(),
             connect_seconds=flag('connect_seconds'),
             round_seconds=flag('round_seconds'), tls_cert=flag('tls_cert'),
             tls_key=flag('tls_key'), tls_ca=flag('tls_ca'),
@@ -487,9 +487,9 @@ def _write_clients(experiment, trainer, folder: str, metrics) -> None:
   numbers = [*experiment.clients[task.evaluated], *experiment.unseen_clients]
   names = experiment.names(numbers)
   rows = outputs.client_rows(
-      names[:len(seen.train)], 1, seen, metrics
+      names[:len(seen.train)], 1, seen, metrics, task.model
   ) + outputs.client_rows(
-      names[len(seen.train):], 0, experiment.unseen, unseen
+      names[len(seen.train):], 0, experiment.unseen, unseen, task.model
   )
   if outputs.has_quality(experiment.task, experiment.metric):
     outputs.add_quality(experiment.task, rows, [
@@ -510,8 +510,11 @@ def _write_validation(experiment, trainer, folder: str) -> None:
       dict(
           client=row['client'], num_validation=row['num_test'],
           accuracy=row['accuracy'], loss=row['loss'],
+          **{name: row[name] for name in outputs.own_metrics(task.model)},
       )
-      for row in outputs.client_rows(names, 1, data, trainer.evaluate(data))
+      for row in outputs.client_rows(
+          names, 1, data, trainer.evaluate(data), task.model
+      )
   ]
   if outputs.has_quality(task, experiment.metric):
     outputs.add_quality(task, rows, trainer.predictions(data))

@@ -65,7 +65,8 @@ def from_keras(
     metrics: As in Keras' `compile`: names, functions, objects and classes, in a
       list, or in a dict by name. A function of your own is
       `(y, predictions) -> [batch]`. 'accuracy' is Keras', but for one logit it
-      tests its sign. None: metrics that fit the labels and the loss, see
+      tests its sign; for several labels of an example it compares the largest
+      entries, and 'binary_accuracy' counts labels. None: metrics that fit the labels and the loss, see
       `keras_losses.default_metrics`. For several outputs likewise, a dict by
       their names or a list; a metric's name follows its output's, and
       `NAME_loss` is a metric, too.

@@ -97,13 +97,16 @@ def test_the_upper_bound_follows_from_the_default(data):
 def _regression(**metrics):
   """Returns what decides on the metric of a task."""
   return types.SimpleNamespace(
-      name='mine', num_classes=0, metrics=metrics, about='',
-      model=types.SimpleNamespace(has_one_label=True),
+      name='mine', num_classes=0, metrics=metrics, fits_rounds=False,
+      model=types.SimpleNamespace(
+          has_one_label=True, metrics=dict(top_2=np.dot), states={}
+      ),
   )
 
 
 @pytest.mark.parametrize('name', [
-    'loss', 'num_test', 'num_validation', 'f1', 'majority', 'rmse',
+    'loss', 'num_test', 'num_validation', 'f1', 'majority', 'rmse', 'top_2',
+    'mean_squared_error',
 ])
 def test_raises_on_a_metric_with_the_name_of_a_column(name):
   with pytest.raises(flags.UsageError, match=f'has, found {name!r}'):

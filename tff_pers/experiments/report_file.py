@@ -6,8 +6,7 @@ Writes one HTML page about the runs in and under the folders, finished or
 running, that needs neither a network nor a server: results and costs of each
 variant, curves of test and validation data, the distribution over clients and
 which are hurt, mixing weights and routers, flags and versions, and problems of
-runs. Tables that choose, tune, compare_tuned or robustness wrote to the folders
-come first.
+runs. Tables that choose, tune or compare_tuned wrote to the folders come first.
 """
 
 import itertools

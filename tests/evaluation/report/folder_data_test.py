@@ -89,29 +89,6 @@ def test_trials_are_a_table(tmp_path):
   ]
 
 
-def test_rules_against_attacks_are_medians(tmp_path):
-  rows = [
-      dict(task='digits', algo='ffgg', rule=rule, attack=attack,
-           num_byzantine=5, seed=seed, final=final)
-      for rule, attack, seed, final in (
-          ('mean', 'none', 0, 0.5), ('mean', 'ipm', 0, 'nan'),
-          ('krum', 'none', 0, 0.25), ('krum', 'none', 1, 0.75),
-          ('krum', 'none', 2, 1.0),
-      )
-  ]
-  _write(tmp_path, 'robustness.csv', rows)
-  (section,) = _sections(tmp_path)
-  assert section['title'] == (
-      'Robust rules: ffgg on digits, 5 Byzantine clients'
-  )
-  assert [c['title'] for c in section['table']['columns']] == [
-      'Rule', 'none', 'ipm'
-  ]
-  assert section['table']['rows'] == [
-      ['mean', 0.5, 'diverged'], ['krum', 0.75, None]
-  ]
-
-
 def _search(tmp_path):
   """A search whose second trial was chosen; it has a run of another seed."""
   entry = dict(trial=1, variant='perm[lambda=2]', validation=0.5,
@@ -158,7 +135,6 @@ def test_what_was_chosen_is_a_table(tmp_path):
 @pytest.mark.parametrize('name, text', [
     ('choice.csv', 'algo,accuracy_test\nperm,0.5\n'),
     ('choice.csv', 'algo,accuracy_test,low,high,recommended\nperm,a,0,1,1\n'),
-    ('robustness.csv', 'task,algo\ndigits,ffgg\n'),
     ('best.json', '{"perm": {"trial": 1}}'),
     ('best.json', '[1]'),
     ('best.json', '{"perm'),

@@ -4,20 +4,16 @@ import json
 import os
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
-import numpy as np
-
 from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
-from tff_pers.evaluation import robustness
 from tff_pers.evaluation.report import cells
 
 CHOICE, TRIALS, BEST = 'choice.csv', 'trials.csv', 'best.json'
-ROBUSTNESS = 'robustness.csv'
 # Files of a choice: differences to the recommended method, and text.
 DIFFERENCES, SENTENCES = 'differences.csv', 'recommendation.txt'
 # The text after this heading is shown below the table.
 NOTES = 'How to read this'
-_FILES = (CHOICE, BEST, TRIALS, ROBUSTNESS)
+_FILES = (CHOICE, BEST, TRIALS)
 # Columns of texts in the tables of a choice; all others are numbers.
 _TEXTS = ('algo', 'metric', 'recommended', 'variant')
 _CHOICE = (
@@ -227,40 +223,7 @@ def _chosen(run: results.Run, folder: str, best) -> Iterator[results.Run]:
       yield run._replace(config=dict(run.config, variant=name))
 
 
-def _robustness(folder: str) -> Iterator[dict[str, Any]]:
-  """Yields a table of rules by attacks for each task, method and number."""
-  found: dict[tuple, list[dict[str, str]]] = {}
-  for row in results.read_rows(folder, ROBUSTNESS):
-    key = row['task'], row['algo'], row['num_byzantine']
-    found.setdefault(key, []).append(row)
-  for (task, algo, number), rows in found.items():
-    # The file does not say what was measured: distances in tasks of this name;
-    # in others what is above 1 is no accuracy.
-    finals = [float(row['final']) for row in rows]
-    rules, attacks, values = robustness.cells(
-        rows, is_distance=task.startswith('overpersonalized') or any(
-            1 < final < np.inf for final in finals
-        )
-    )
-    medians = values[..., 1].astype(object)
-    medians[np.isnan(values[..., 1])] = None
-    medians[np.isinf(values[..., 1])] = 'diverged'
-    columns = [cells.Column(f'a{i}', attack)
-               for i, attack in enumerate(attacks)]
-    yield dict(
-        kind='robustness',
-        title=f'Robust rules: {algo} on {task}, {number} Byzantine clients',
-        table=cells.table(
-            [cells.Column('rule', 'Rule', 'text'), *columns],
-            [dict({f'a{i}': value for i, value in enumerate(row)}, rule=rule)
-             for rule, row in zip(rules, medians.tolist())],
-        ),
-    )
-
-
-_READERS = {
-    CHOICE: _choice, TRIALS: _trials, BEST: _best, ROBUSTNESS: _robustness
-}
+_READERS = {CHOICE: _choice, TRIALS: _trials, BEST: _best}
 
 
 def _read_numbers(

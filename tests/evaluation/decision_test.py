@@ -199,11 +199,3 @@ def test_costs_are_means_over_runs_of_other_lengths(tmp_path):
       runs, dict(fedavg='fedavg'), dict(fedavg=1), 'accuracy'
   )['fedavg']
   assert (found.bytes_per_client, found.seconds) == (5 * 40, 5 * 2)
-
-
-def test_the_choice_is_drawn(tmp_path):
-  found = dict(
-      local=_method('local', _BASE), perm=_method('perm', _BASE * 0.5)
-  )
-  decision_page.plot(found, list(found), 'accuracy', 'perm', str(tmp_path))
-  assert (tmp_path / 'choice.png').stat().st_size > 1000

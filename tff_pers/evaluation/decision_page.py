@@ -1,15 +1,13 @@
-"""Builds the page of a decision: sentences, tables, a plot."""
+"""Builds the page of a decision: sentences and tables."""
 
-from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import costs
 from tff_pers.evaluation import decision as decision_lib
-from tff_pers.evaluation import figures
 from tff_pers.evaluation import paired
-from tff_pers.evaluation import results
 
 COLUMNS = (
     'algo', 'accuracy_validation', 'accuracy_test', 'low', 'high',
@@ -222,50 +220,6 @@ def _fall(method: Method, metric: str) -> str:
       f' On validation data it was better by {_amount(fall, metric)}, which is'
       f' more than noise: {chosen}the test rows differ from the training rows,'
       ' for example in time or place.'
-  )
-
-
-def plot(
-    found: Mapping[str, Method], order: Sequence[str], metric: str,
-    recommended: str, output_dir: str, runs: Iterable[results.Run] = (),
-) -> str:
-  """Plots results of methods, and differences to the recommended one.
-
-  The accuracy of the most frequent class is that of the runs. Returns the path
-  without suffix.
-  """
-  height = 1.4 + 0.32 * len(order)
-  picture, axes = figures.new_figure(9.6, height, 2)
-  for position, algo in enumerate(order):
-    color = figures.COLORS[1 if algo == recommended else 0]
-    method = found[algo]
-    _bar(axes[0], position, paired.mean_of(method.test), color)
-    axes[0].plot(
-        _mean(method.validation), position, 'o', mfc='none', color=color, ms=8
-    )
-    if algo != recommended:
-      gain = paired.difference(
-          method.test, found[recommended].test, metric
-      ).gain
-      _bar(axes[1], position, gain, color)
-  axes[1].axvline(0.0, color=figures.COLORS[1], lw=1.2)
-  if metric == 'accuracy':
-    figures.draw_baseline(axes[0].axvline, runs)
-  for axis in axes:
-    axis.set_yticks(range(len(order)), order)
-    axis.set_ylim(len(order) - 0.5, -0.5)
-  axes[0].set_xlabel(f'Test {metric} (circle: validation)')
-  axes[1].set_xlabel(f'Test {metric}: better than {recommended} by')
-  return figures.save(picture, output_dir, 'choice')
-
-
-def _bar(axis, position: int, found: paired.Mean, color: str) -> None:
-  """Draws a mean and its interval."""
-  spread = None
-  if found.low is not None and found.high is not None:
-    spread = [[found.mean - found.low], [found.high - found.mean]]
-  axis.errorbar(
-      [found.mean], [position], xerr=spread, fmt='o', color=color, capsize=3
   )
 
 

@@ -8,7 +8,7 @@ Recommends a method for a task, usually for your own data. It runs every method
 with its defaults, searches the hyperparameters of each for the same time (see
 tune), trains the chosen values with all seeds, and writes choice.html, a page
 that opens in any browser, with choice.md, choice.csv, differences.csv,
-trials.csv, best.json and plots. The page compares every method to the
+trials.csv, best.json and history.png. The page compares every method to the
 recommended one on the same clients, and shows which clients a method hurts and
 what it costs. Only validation data decide; among methods that they cannot tell
 apart, the first in --algos is recommended, so list simple methods first. A

@@ -1,4 +1,4 @@
-"""The page of `choose`: reads the runs, decides, writes tables and plots."""
+"""The page of `choose`: reads the runs, decides, writes tables."""
 
 import os
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
@@ -11,7 +11,6 @@ from tff_pers.data import brackets
 from tff_pers.evaluation import comparison
 from tff_pers.evaluation import decision as decision_lib
 from tff_pers.evaluation import decision_page
-from tff_pers.evaluation import plots
 from tff_pers.evaluation import quality
 from tff_pers.evaluation import results
 from tff_pers.evaluation import summary
@@ -135,7 +134,6 @@ def write(found: Results) -> int:
   columns = list(decision_page.DIFFERENCE_COLUMNS)
   results.write_csv(os.path.join(top, folder_data.DIFFERENCES), columns, rows)
   differences = results.markdown(columns, rows)
-  _plot(top, what, runs)
   effort = _effort(found, trials, methods) + poor_defaults(trials, metric)
   notes = _NOTES.format(metric) + _SPLITS_NOTE * found.by_split
   command, named = _command(found, methods[decision.algo]), _named(methods)
@@ -147,16 +145,15 @@ def write(found: Results) -> int:
   ])
   _write_text(os.path.join(top, _TEXT), [
       f'# Which method for {_data(found.sweep.given)}?', *sentences, ranking,
-      effort, '![Choice](choice.png)',
-      '## Compared with the recommended method, on test data', differences,
+      effort, '## Compared with the recommended method, on test data',
+      differences,
       '## Export the models', _COMMAND.format(
           ' except the validation part, which decides when training ends'
           if any('rounds=auto' in part for part in command)
           else ', including those for validation', ' \\\n  '.join(command),
       ),
       '## The methods', '\n'.join(named),
-      '## How to read this', notes, '![Clients](clients.png)',
-      '![Trials](history.png)',
+      '## How to read this', notes,
   ])
   print('\n' + '\n\n'.join([*sentences, ranking]))
   page = report_file.write([top], os.path.join(top, _PAGE))
@@ -193,18 +190,6 @@ def _write_ranking(top: str, rows, metric: str) -> str:
 
 def _write_text(path: str, blocks: Sequence[str]) -> None:
   files.write_text(path, '\n\n'.join(blocks) + '\n')
-
-
-def _plot(top: str, what, runs: comparison.Runs) -> None:
-  """Plots the choice, and the curves of the final runs."""
-  methods, order, metric, chosen = what
-  decision_page.plot(
-      methods, order, metric, chosen, top, filter(None, runs.values())
-  )
-  plots.plot_runs([
-      run._replace(config=dict(run.config, variant=algo))
-      for (algo, _), run in runs.items() if run is not None and algo in methods
-  ], top)
 
 
 def _data(given: Mapping[str, Any]) -> str:

@@ -121,18 +121,6 @@ def test_kind_overrides_dtype(tmp_path):
   assert task.num_classes == 3
 
 
-def test_num_classes_may_exceed_the_labels_found(tmp_path):
-  path = _npz(tmp_path, y=np.arange(12) % 2 * 3)
-  task = _build('npz', path, own_data.OwnDataOptions(num_classes=5))
-  assert task.num_classes == 5 and task.class_counts.shape == (3, 5)
-
-
-def test_num_classes_must_be_the_number_of_names(tmp_path):
-  path = _npz(tmp_path, y=np.array(list('uvw') * 4))
-  with pytest.raises(errors.DataError, match='left out or 3, .* found 5'):
-    _build('npz', path, own_data.OwnDataOptions(num_classes=5))
-
-
 def test_targets_whose_differences_float32_loses_are_refused(tmp_path):
   # Near 1.7e9, float32 has steps of 128.
   y = 1.7e9 + np.linspace(0, 60, 12)
@@ -365,10 +353,6 @@ def test_rows_of_an_npz_without_y_are_left_out_and_counted(tmp_path):
     'y,options,message',
     [
         (
-            np.arange(12) % 3, dict(num_classes=2),
-            r'must be in 0\.\.1, found 2 in row 2 of client anna',
-        ),
-        (
             np.linspace(0, 1, 12), dict(kind='classification'),
             'must be integers, found 0.09.* in row 1 of client anna',
         ),
@@ -442,14 +426,6 @@ def test_raises_on_conflicting_request(tmp_path):
   path = _npz(tmp_path, split=np.tile([0, 1], 6))
   with pytest.raises(ValueError, match='`train_fraction` must not be given'):
     _build('npz', path, train_fraction=0.5)
-
-
-@pytest.mark.parametrize(
-    'options', [dict(num_classes=1), dict(num_classes=2, kind='regression')]
-)
-def test_raises_on_contradictory_options(options):
-  with pytest.raises(ValueError, match='`num_classes` must be 0 or >= 2'):
-    own_data.OwnDataOptions(**options)
 
 
 def test_npz_tiers_are_those_of_the_clients(tmp_path):

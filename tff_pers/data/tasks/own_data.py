@@ -40,23 +40,9 @@ class OwnDataOptions(hp.Options):
       f' at most {cells.MAX_NAMED} different whole numbers.',
       choices=('auto', 'classification', 'regression'),
   )
-  num_classes: int = hp.field(
-      0, 'Number of classes, whose labels are 0, 1, ...; 0: the number of'
-      ' different y.', minimum=0,
-  )
   min_examples: int = hp.field(
       2, 'Clients with fewer rows are left out.', minimum=2
   )
-
-  def __post_init__(self):
-    super().__post_init__()
-    if self.num_classes == 1 or (
-        self.num_classes and self.kind == 'regression'
-    ):
-      raise ValueError(
-          '`num_classes` must be 0 or >= 2, and 0 for regression, found'
-          f' {self.num_classes}.'
-      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,26 +261,18 @@ def _labels_or_targets(
           f'{where} must be numbers with --{name}_kind=regression, found'
           f' {table.classes[0]!r}.'
       )
-    if options.num_classes not in (0, len(table.classes)):
-      raise errors.DataError(
-          f'--{name}_num_classes must be left out or'
-          f' {len(table.classes)}, the number of names in {where}, found'
-          f' {options.num_classes}.'
-      )
     labels = checks.labels(table.y, where, place=table.place)
     return (*labels, table.classes)
   is_whole = table.y.dtype.kind in 'iub'
   is_classes = options.kind == 'classification' or (
-      options.kind == 'auto' and is_whole
-      and (table.spelling is not None or options.num_classes > 0)
+      options.kind == 'auto' and is_whole and table.spelling is not None
   )
   if not is_classes:
     targets = checks.targets(table.y, where, table.place)
     _check_differences(table.y, targets, where)
     return targets, 0, None
-  if options.num_classes or not is_whole:
-    labels = checks.labels(table.y, where, options.num_classes, table.place)
-    return (*labels, None)
+  if not is_whole:
+    return (*checks.labels(table.y, where, place=table.place), None)
   distinct, codes = np.unique(table.y, return_inverse=True)
   names = table.spelling or tuple(map(str, distinct.tolist()))
   usual = tuple(map(str, range(len(distinct))))

@@ -22,30 +22,13 @@ from tff_pers.models import least_squares as model_lib
 
 @dataclasses.dataclass(frozen=True)
 class OverpersonalizedOptions(hp.Options):
-  """Size and entries of the systems of equations."""
+  """Size of the systems of equations, and what clients train on."""
 
   scale: str = hp.field(
       'tiny',
       'Sizes, entries and number of clients: paper as in the experiments of the'
       ' paper, tiny for tests.',
       choices=('tiny', 'paper'),
-  )
-  examples: int = hp.field(
-      0, 'Rows n of each of the two terms of a client; 0: as in scale.',
-      minimum=0,
-  )
-  theta_dim: int = hp.field(
-      0, 'Length of the shared theta; 0: as in scale. Other sizes may need'
-      ' other step sizes and batch sizes.', minimum=0,
-  )
-  w_dim: int = hp.field(
-      0, 'Length of the personal w; 0: as in scale.', minimum=0
-  )
-  entries: str = hp.field(
-      'scale',
-      'Entries of the matrices: uniform in [0, 1] over the number of columns,'
-      ' normal over the root of n, or as in scale.',
-      choices=('scale', 'uniform', 'normal'),
   )
   rows: str = hp.field(
       'auto',
@@ -140,7 +123,7 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
       'validation_fraction',
   )
   scale = SCALES[options.scale]
-  generator = _generator(options, truths)
+  generator = dataclasses.replace(scale.generator, truths=truths)
   honest = request.num_clients or scale.num_clients
   num_clients = honest + request.num_byzantine
   byzantine.check(request.num_byzantine, num_clients)
@@ -168,21 +151,6 @@ def _build(name, request, options, truths: str) -> task_lib.Task:
       byzantine=(
           np.arange(num_clients) >= honest if request.num_byzantine else None
       ),
-  )
-
-
-def _generator(
-    options: OverpersonalizedOptions, truths: str
-) -> least_squares.Generator:
-  """Returns the generator of the scale, changed by the options."""
-  default = SCALES[options.scale].generator
-  entries = options.entries
-  return least_squares.Generator(
-      examples=options.examples or default.examples,
-      theta_dim=options.theta_dim or default.theta_dim,
-      w_dim=options.w_dim or default.w_dim,
-      entries=default.entries if entries == 'scale' else entries,
-      truths=truths,
   )
 
 

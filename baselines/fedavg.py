@@ -49,8 +49,6 @@ def build_fedavg(
     hyperparameters: FedAvgHyperparameters = FedAvgHyperparameters(),
     *,
     client_weighting: str = 'examples',
-    work: Optional[client_work.ClientWork] = None,
-    deploy: _Deploy = None,
     model_aggregator: Optional[composition.Aggregator] = None,
 ) -> process.PersonalizedProcess:
   """Builds FedAvg.
@@ -66,12 +64,10 @@ def build_fedavg(
     model: The model; f_i is its mean loss on client i.
     hyperparameters: See `FedAvgHyperparameters`.
     client_weighting: q_i: `uniform` 1, `examples` n_i, `batches` ceil(n_i / B).
-    work: Replaces local SGD; its update is initial minus final weights.
-    deploy: See `build_averaging`.
     model_aggregator: Replaces the `aggregator` of the hyperparameters.
 
   Returns:
-    A `PersonalizedProcess` that deploys w (or `deploy`) at every client.
+    A `PersonalizedProcess` that deploys w at every client.
 
   Raises:
     ValueError: If the loss is masked and the model has no logit per class.
@@ -82,8 +78,8 @@ def build_fedavg(
     build_work = masked_sgd.build_masked_sgd
     aggregator = partial.PartialMeanFactory(aggregator)
   return build_averaging(
-      model, work or build_work(model, hyperparameters, client_weighting),
-      deploy=deploy, model_aggregator=aggregator,
+      model, build_work(model, hyperparameters, client_weighting),
+      model_aggregator=aggregator,
       server_learning_rate=hyperparameters.server_learning_rate,
   )
 

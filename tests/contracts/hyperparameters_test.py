@@ -531,9 +531,7 @@ def test_flags_that_do_nothing_are_found(monkeypatch):
       output = work.update(*arguments)
       nothing = 0.0 * tf.constant(hyperparameters.fruitless)
       return output._replace(loss=output.loss + nothing)
-    return fedavg.build_fedavg(
-        task.model, hyperparameters, work=client_work.ClientWork(update)
-    )
+    return fedavg.build_averaging(task.model, client_work.ClientWork(update))
 
   idle = unread('probe', _hyperparameters('probe', {}))
   assert 'forgotten' in idle and 'fruitless' not in idle

@@ -39,14 +39,13 @@ def test_client_data_become_dense_in_order_of_id():
 
 
 @pytest.mark.parametrize('pair', [dict, collections.namedtuple('Pair', 'y, x')])
-def test_client_data_of_chosen_clients(pair):
-  (only,) = sources.from_client_data(
+def test_pairs_are_read_by_name(pair):
+  _, second = sources.from_client_data(
       _client_data(),
       lambda d: d.map(lambda e: pair(x=e['pixels'], y=e['label'])),
-      client_ids=['b'], first_index=7,
   )
-  assert only['index'] == 7
-  np.testing.assert_array_equal(only['examples']['y'], [10, 11])
+  assert second['index'] == 1
+  np.testing.assert_array_equal(second['examples']['y'], [10, 11])
 
 
 def _no_example(dataset):
@@ -80,11 +79,6 @@ def test_raises_on_unusable_examples_and_names_the_client(preprocess, message):
 def test_raises_on_a_list_of_data_sets():
   with pytest.raises(errors.DataError, match='found a list. Tip: dense'):
     sources.from_client_data([tf.data.Dataset.range(3)])
-
-
-def test_raises_on_unknown_client():
-  with pytest.raises(errors.DataError, match="found 'zoe'"):
-    sources.from_client_data(_client_data(), _to_pair, client_ids=['zoe'])
 
 
 def _fake_tfds(monkeypatch, load):

@@ -1,7 +1,6 @@
 """Measures the dispersion of the clients' values in a round."""
 
 import collections
-from typing import Optional
 
 import numpy as np
 import tensorflow as tf
@@ -15,42 +14,26 @@ class DispersionFactory(tff.aggregators.WeightedAggregationFactory):
     dispersion = sum_k a_k ||x_k - x||^2 / sum_k a_k,   x = mean of the x_k
 
   where ||.|| is the l2 norm over all leaves together. It is computed as the
-  mean of ||x_k||^2 minus ||x||^2, so that one pass over the clients is enough:
-  it is correct if the inner rule is the weighted mean, with an error of about
-  1e-7 ||x||^2 in float32.
+  mean of ||x_k||^2 minus ||x||^2, so that one pass over the clients is enough,
+  with an error of about 1e-7 ||x||^2 in float32.
 
   `next`: <S@SERVER, {V}@CLIENTS, {float32}@CLIENTS> -> <state=S, result=V,
-  measurements=<dispersion=float32, mean=M>>@SERVER, with S and M those of the
-  inner mean. Without any weight the dispersion is 0.
+  measurements=<dispersion=float32, mean=M>>@SERVER, with S and M those of TFF's
+  mean. Without any weight both are 0.
   """
-
-  def __init__(
-      self,
-      mean_factory: Optional[tff.aggregators.WeightedAggregationFactory] = None,
-  ):
-    """Initializes the factory.
-
-    Args:
-      mean_factory: Computes the mean of the values, e.g. securely. None: a
-        plain mean, zeros if all weights are 0.
-    """
-    self._mean = mean_factory or tff.aggregators.MeanFactory(
-        no_nan_division=True
-    )
 
   def create(
       self, value_type: tff.Type, weight_type: tff.Type
   ) -> tff.templates.AggregationProcess:
-    """Returns the process; the inner mean determines the accepted types.
+    """Returns the process.
 
     Args:
       value_type: TFF type of what a client sends.
       weight_type: TFF type of its weight.
     """
-    mean = self._mean.create(value_type, weight_type)
-    mean_of_scalars = tff.aggregators.MeanFactory(no_nan_division=True).create(
-        tff.TensorType(np.float64), weight_type
-    )
+    means = tff.aggregators.MeanFactory(no_nan_division=True)
+    mean = means.create(value_type, weight_type)
+    mean_of_scalars = means.create(tff.TensorType(np.float64), weight_type)
 
     @tff.tensorflow.computation(value_type)
     def squared_norm(value):

@@ -215,6 +215,6 @@ def _check_family(family: str, alpha: float) -> None:
     )
 
 
-def steps_up_to(largest: float, count: int = 300) -> Sequence[int]:
-  """Returns about `count` numbers of steps from 1 to `largest`, geometric."""
-  return np.unique(np.geomspace(1, largest, count).round().astype(int))
+def steps_up_to(largest: float) -> Sequence[int]:
+  """Returns about 300 numbers of steps from 1 to `largest`, geometric."""
+  return np.unique(np.geomspace(1, largest, 300).round().astype(int))

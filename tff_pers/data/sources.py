@@ -46,18 +46,13 @@ _READ_BATCH = 4096
 def from_client_data(
     client_data: tff.simulation.datasets.ClientData,
     preprocess: Optional[Callable[[tf.data.Dataset], tf.data.Dataset]] = None,
-    *,
-    client_ids: Optional[Sequence[str]] = None,
-    first_index: int = 0,
 ) -> list[Any]:
-  """Returns the clients of a TFF `ClientData` as dense client data.
+  """Returns the clients of a TFF `ClientData` as dense client data, by id.
 
   Args:
     client_data: Any `ClientData` of `tff.simulation.datasets`.
     preprocess: From a client's dataset to a dataset of single (unbatched)
       examples `(x, y)` or `<x, y>`; None: they already have this form.
-    client_ids: The clients to take, in this order; None: all, sorted by id.
-    first_index: Index of the first client.
 
   Raises:
     errors.DataError: If it is not a `ClientData`, or a client has no examples,
@@ -69,14 +64,8 @@ def from_client_data(
         f' {type(client_data).__name__}. Tip: dense(index, x, y) takes the'
         ' arrays of a client.'
     )
-  ids = sorted(client_data.client_ids) if client_ids is None else client_ids
-  unknown = sorted(set(ids) - set(client_data.client_ids))
-  if unknown:
-    raise errors.DataError(
-        f'`client_ids` must name clients of the data, found {unknown[0]!r}.'
-    )
   dense = []
-  for index, client in enumerate(ids, start=first_index):
+  for index, client in enumerate(sorted(client_data.client_ids)):
     dataset = client_data.create_tf_dataset_for_client(client)
     if preprocess is not None:
       dataset = preprocess(dataset)

@@ -14,7 +14,7 @@ Factorization
 
 import collections
 import math
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Sequence
 
 import tensorflow as tf
 
@@ -33,7 +33,6 @@ from tff_pers.core import random
 from tff_pers.data import tiers as tier_assignment
 from tff_pers.models import masked
 from tff_pers.models import tiered_model
-from tff_pers import tff
 
 # Takes the place of a client in the key: separates this draw from theirs.
 _DIRECTIONS_USE = -9
@@ -49,9 +48,6 @@ def build_fedhm(
     *,
     tau: float = math.inf,
     client_weighting: str = 'uniform',
-    mean_factory: Optional[
-        tff.aggregators.WeightedAggregationFactory
-    ] = None,
 ) -> process.PersonalizedProcess:
   """Builds FedHM (Algorithm 1).
 
@@ -87,8 +83,6 @@ def build_fedhm(
     tau: > 0; infinity: equal weights.
     client_weighting: A factor on the weights, see `client_work.client_weight`;
       the paper has none.
-    mean_factory: Replaces the `aggregator` of the hyperparameters for the mean
-      of the recovered models.
 
   Returns:
     A `PersonalizedProcess` with `parts`, `tiers` and `evaluate_global`. Its
@@ -133,7 +127,7 @@ def build_fedhm(
           tiered, assign, hyperparameters, tau, client_weighting, head
       ),
       aggregator=low_rank.LowRankMeanFactory(
-          mean_factory or choice.chosen(hyperparameters), head=head
+          choice.chosen(hyperparameters), head=head
       ),
       finalize=finalize,
       deploy=lambda message, own, data: of_client(message, data['index']),

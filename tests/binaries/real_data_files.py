@@ -16,7 +16,7 @@ def write(folder) -> None:
       )
       for k, part in enumerate(('train', 'test'))
   })
-  cifar_files.write(folder / 'cifar10', 'cifar10', 'binary', 1000, 200)
+  cifar_files.write(folder / 'cifar10', 'cifar10', 'python', 1000, 200)
   cifar_files.write(folder / 'cifar100', 'cifar100', 'python', 1000, 200)
   text_sources.roles(_made(folder / 'shakespeare'), num_roles=9)
   text_sources.questions(_made(folder / 'stackoverflow'), num_users=9)

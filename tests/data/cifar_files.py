@@ -12,21 +12,12 @@ def _images(num_examples, seed, classes):
   return x, np.append(rng.integers(0, classes, num_examples - 1), classes - 1)
 
 
-def _rows(x):
-  """Red plane first, each row by row: what both versions store."""
-  return x.transpose(0, 3, 1, 2).reshape(len(x), -1)
-
-
-def _write_file(path, version, name, x, y):
-  if version == 'python':
-    # As Python 2 wrote them: byte strings, protocol 2.
-    key = b'labels' if name == 'cifar10' else b'fine_labels'
-    content = {b'data': _rows(x), key: y.tolist(), b'batch_label': b'part'}
-    path.write_bytes(pickle.dumps(content, protocol=2))
-  else:
-    labels = [y] if name == 'cifar10' else [y // 5, y]  # Coarse, then fine.
-    rows = np.column_stack([*labels, _rows(x)]).astype(np.uint8)
-    (path.parent / (path.name + '.bin')).write_bytes(rows.tobytes())
+def _write_file(path, name, x, y):
+  """As Python 2 wrote them: byte strings, protocol 2."""
+  rows = x.transpose(0, 3, 1, 2).reshape(len(x), -1)  # Red plane first.
+  key = b'labels' if name == 'cifar10' else b'fine_labels'
+  content = {b'data': rows, key: y.tolist(), b'batch_label': b'part'}
+  path.write_bytes(pickle.dumps(content, protocol=2))
 
 
 def write(folder, name, version, num_train=50, num_test=20):
@@ -47,11 +38,10 @@ def write(folder, name, version, num_train=50, num_test=20):
   if name == 'cifar10':
     for i, rows in enumerate(np.array_split(np.arange(num_train), 5)):
       _write_file(
-          folder / f'data_batch_{i + 1}', version, name, train[0][rows],
-          train[1][rows],
+          folder / f'data_batch_{i + 1}', name, train[0][rows], train[1][rows]
       )
-    _write_file(folder / 'test_batch', version, name, *test)
+    _write_file(folder / 'test_batch', name, *test)
   else:
-    _write_file(folder / 'train', version, name, *train)
-    _write_file(folder / 'test', version, name, *test)
+    _write_file(folder / 'train', name, *train)
+    _write_file(folder / 'test', name, *test)
   return train, test

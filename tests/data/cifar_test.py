@@ -11,14 +11,12 @@ from tff_pers.data import errors
 
 _FOLDERS = {
     ('cifar10', 'python'): 'cifar-10-batches-py',
-    ('cifar10', 'binary'): 'cifar-10-batches-bin',
     ('cifar100', 'python'): 'cifar-100-python',
-    ('cifar100', 'binary'): 'cifar-100-binary',
 }
 
 
 @pytest.mark.parametrize('where', ['inside', 'unpacked', 'parent'])
-@pytest.mark.parametrize('version', ['python', 'binary', 'subset'])
+@pytest.mark.parametrize('version', ['python', 'subset'])
 @pytest.mark.parametrize('name', ['cifar10', 'cifar100'])
 def test_every_version_gives_the_same_arrays(tmp_path, name, version, where):
   inner = _FOLDERS.get((name, version), '')
@@ -53,7 +51,6 @@ def _cut(path):
 @pytest.mark.parametrize(
     'version,break_,message',
     [
-        ('binary', lambda f: _cut(f / 'test_batch.bin'), 'rows of 3073 bytes'),
         ('python', lambda f: _cut(f / 'test_batch'), 'must be a pickle'),
         (
             'python', lambda f: (f / 'data_batch_3').unlink(),

@@ -15,9 +15,7 @@ def content(array, code):
   return bytes([0, 0, code, array.ndim]) + sizes + array.tobytes()
 
 
-@pytest.mark.parametrize(
-    'code,dtype', [(8, 'u1'), (11, '>i2'), (12, '>i4'), (13, '>f4')]
-)
+@pytest.mark.parametrize('code,dtype', [(8, 'u1'), (12, '>i4')])
 @pytest.mark.parametrize('compressed', [False, True])
 def test_reads_what_was_written(tmp_path, code, dtype, compressed):
   array = np.arange(24).reshape(2, 3, 4).astype(dtype)

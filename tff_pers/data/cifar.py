@@ -2,8 +2,7 @@
 
 Learning Multiple Layers of Features from Tiny Images. Krizhevsky. 2009.
 
-    python version   data_batch_1 ... data_batch_5, test_batch    train, test
-    binary version   the same with .bin                           train.bin, ...
+    python version   data_batch_1 ... data_batch_5, test_batch; train, test
     subset           <name>_subset.npz with train_d, train_y, test_d, test_y:
                      planes G, R-G, B-G modulo 256, differenced along each row
 
@@ -12,7 +11,7 @@ Learning Multiple Layers of Features from Tiny Images. Krizhevsky. 2009.
 
 import os
 import pickle
-from typing import Callable, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
 import numpy as np
 
@@ -26,28 +25,25 @@ class _Version(NamedTuple):
   """The files of one data set.
 
   Attributes:
-    train: Names of the training files, without .bin.
+    train: Names of the training files.
     test: Name of the test file.
-    folders: Names of the folders in which the files are unpacked.
-    labels: Key of the labels in a pickle.
-    label_bytes: Bytes before the pixels in a binary row; the last is the label.
+    folder: Name of the folder in which the files are unpacked.
+    labels: Key of the labels.
   """
 
   train: Sequence[str]
   test: str
-  folders: Sequence[str]
+  folder: str
   labels: bytes
-  label_bytes: int
 
 
 _VERSIONS = {
     'cifar10': _Version(
         [f'data_batch_{i}' for i in range(1, 6)], 'test_batch',
-        ('cifar-10-batches-py', 'cifar-10-batches-bin'), b'labels', 1,
+        'cifar-10-batches-py', b'labels',
     ),
     'cifar100': _Version(
-        ['train'], 'test', ('cifar-100-python', 'cifar-100-binary'),
-        b'fine_labels', 2,
+        ['train'], 'test', 'cifar-100-python', b'fine_labels'
     ),
 }
 
@@ -68,13 +64,14 @@ def read(
     subset = os.path.join(folder, f'{name}_subset.npz')
     if os.path.isfile(subset):
       return _subset(subset, 'train'), _subset(subset, 'test')
-    for suffix, read_file in (('', _pickle), ('.bin', _binary)):
-      if os.path.isfile(os.path.join(folder, version.test + suffix)):
-        return _both(version, folder, suffix, read_file)
+    if os.path.isfile(os.path.join(folder, version.test)):
+      return _load(version, folder, version.train), _load(
+          version, folder, [version.test]
+      )
   raise errors.DataError(
       f'`data_dir` must be a folder with the files of {name}'
-      f' ({version.train[0]} or {version.train[0]}.bin, ...), found none in'
-      f' {data_dir!r}. Tip: unpack the archive.'
+      f' ({version.train[0]}, ...), found none in {data_dir!r}. Tip: unpack the'
+      ' archive of the python version.'
   )
 
 
@@ -82,24 +79,21 @@ def _candidates(name: str, version: _Version, data_dir: str):
   """Yields the folders to search."""
   for top in (data_dir, os.path.join(data_dir, name)):
     yield top
-    for inner in version.folders:
-      yield os.path.join(top, inner)
+    yield os.path.join(top, version.folder)
 
 
-def _both(version: _Version, folder: str, suffix: str, read_file: Callable):
-  """Returns training and test set from the files of one version."""
-  def load(names):
-    parts = []
-    for file in names:
-      path = os.path.join(folder, file + suffix)
-      if not os.path.isfile(path):
-        raise errors.DataError(f'`data_dir` must hold {path}, found no file.')
-      parts.append(read_file(version, path))
-    planes, labels = zip(*parts)
-    # [n, 3 * 32 * 32], red first, to [n, 32, 32, 3].
-    x = np.concatenate(planes).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-    return np.ascontiguousarray(x), np.concatenate(labels)
-  return load(version.train), load([version.test])
+def _load(version: _Version, folder: str, names: Sequence[str]):
+  """Returns (x, y) of all examples in some files."""
+  parts = []
+  for file in names:
+    path = os.path.join(folder, file)
+    if not os.path.isfile(path):
+      raise errors.DataError(f'`data_dir` must hold {path}, found no file.')
+    parts.append(_pickle(version, path))
+  planes, labels = zip(*parts)
+  # [n, 3 * 32 * 32], red first, to [n, 32, 32, 3].
+  x = np.concatenate(planes).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+  return np.ascontiguousarray(x), np.concatenate(labels)
 
 
 class _ArrayUnpickler(pickle.Unpickler):
@@ -119,7 +113,7 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 
 def _pickle(version: _Version, path: str):
-  """Returns (planes, labels) of a file of the python version."""
+  """Returns (planes, labels) of a file."""
   try:
     with open(path, 'rb') as file:
       # The official files were written by Python 2, whose strings are bytes.
@@ -138,21 +132,6 @@ def _pickle(version: _Version, path: str):
         f' found {x.dtype} of shape {list(x.shape)} for {len(y)} labels.'
     )
   return x, y
-
-
-def _binary(version: _Version, path: str):
-  """Returns (planes, labels) of a file of the binary version."""
-  content = np.fromfile(path, np.uint8)
-  width = version.label_bytes + _PIXELS
-  if not content.size or content.size % width:
-    raise errors.DataError(
-        f'{path} must hold rows of {width} bytes, found {content.size} bytes.'
-    )
-  rows = content.reshape(-1, width)
-  return (
-      rows[:, version.label_bytes:],
-      rows[:, version.label_bytes - 1].astype(np.int32),
-  )
 
 
 def _subset(path: str, part: str):

@@ -1,4 +1,4 @@
-"""Reads idx files, the format of MNIST, plain or gzipped."""
+"""Reads idx files of bytes or int32, the format of MNIST, plain or gzipped."""
 
 import gzip
 import os
@@ -10,11 +10,7 @@ from tff_pers.data import errors
 
 _DTYPES: dict[int, np.dtype] = {
     0x08: np.dtype('u1'),
-    0x09: np.dtype('i1'),
-    0x0B: np.dtype('>i2'),
-    0x0C: np.dtype('>i4'),
-    0x0D: np.dtype('>f4'),
-    0x0E: np.dtype('>f8'),
+    0x0C: np.dtype('>i4'),  # The columns of QMNIST.
 }
 
 

@@ -42,7 +42,7 @@ def test_cifar10_is_normalized_and_shifted_by_k_mod_4(tmp_path):
 
 
 def test_cifar100_is_ten_groups_of_ten_classes(tmp_path):
-  cifar_files.write(tmp_path, 'cifar100', 'binary', 3000, 600)
+  cifar_files.write(tmp_path, 'cifar100', 'python', 3000, 600)
   task = _build('cifar100', tmp_path)
   assert (task.num_clients, task.clients_per_round) == (100, 50)
   assert task.num_classes == 100 and task.global_test is None
@@ -92,7 +92,7 @@ def test_cifar100_of_tff_has_other_partitions_too(tmp_path):
 
 
 def test_clients_need_the_files_of_tff(tmp_path, monkeypatch):
-  cifar_files.write(tmp_path, 'cifar100', 'binary', 300, 200)
+  cifar_files.write(tmp_path, 'cifar100', 'python', 300, 200)
   with pytest.raises(errors.DataError, match='these data name no clients'):
     _build('cifar100', tmp_path, partition='by_client')
   monkeypatch.setattr(download, 'cache_folder', lambda: str(tmp_path / 'none'))

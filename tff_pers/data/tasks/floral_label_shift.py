@@ -20,14 +20,14 @@ CLASSES = 10
 CLUSTERS = 4
 RADIUS = 3.0  # Norm of every class mean.
 NOISE = 0.7  # Standard deviation of every feature around it.
+_TEST_EXAMPLES = 100  # Of a client.
 
 
 @dataclasses.dataclass(frozen=True)
 class FloralLabelShiftOptions(hp.Options):
-  """Sizes; the reduced version has train=10."""
+  """Size; the reduced version has train=10."""
 
   train: int = hp.field(40, 'Training examples per client.', minimum=1)
-  test: int = hp.field(100, 'Test examples per client.', minimum=1)
 
 
 DECLARATION = registry.Declaration(
@@ -46,7 +46,7 @@ def build(
   groups = floral_regression.cluster_of(
       request.num_clients or DECLARATION.num_clients, CLUSTERS
   )
-  x, y = generate(groups, options.train + options.test, request.seed)
+  x, y = generate(groups, options.train + _TEST_EXAMPLES, request.seed)
   return assembly.generated(
       'floral_label_shift', request, DECLARATION, x, y, options.train,
       num_classes=CLASSES, groups=groups, rounds=200, eval_every=20,

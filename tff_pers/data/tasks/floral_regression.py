@@ -9,7 +9,6 @@ import dataclasses
 
 import numpy as np
 
-from tff_pers.config import hyperparameters as hp
 from tff_pers.data import partition as partition_lib
 from tff_pers.data import task as task_lib
 from tff_pers.data.tasks import assembly
@@ -18,21 +17,9 @@ from tff_pers.data.tasks import registry
 DIMENSION = 10  # d_x, and d_h of floral_mlp.
 TARGETS = 3  # d_y of floral_linear.
 ALPHA = 2.0  # Size of the difference between clusters.
-
-
-@dataclasses.dataclass(frozen=True)
-class FloralLinearOptions(hp.Options):
-  """Numbers of examples; G.1 has fewer training examples than features."""
-
-  train: int = hp.field(7, 'Training examples per client.', minimum=1)
-  test: int = hp.field(500, 'Test examples per client.', minimum=1)
-
-
-@dataclasses.dataclass(frozen=True)
-class FloralMlpOptions(FloralLinearOptions):
-  """Numbers of examples."""
-
-  train: int = hp.field(96, 'Training examples per client.', minimum=1)
+# Training examples of a client; G.1 has fewer than features.
+_LINEAR_EXAMPLES, _MLP_EXAMPLES = 7, 96
+_TEST_EXAMPLES = 500
 
 
 LINEAR = registry.Declaration(
@@ -45,14 +32,17 @@ MLP = registry.Declaration(
 
 
 @registry.register(
-    'floral_linear', FloralLinearOptions, declares=LINEAR,
+    'floral_linear', registry.NoOptions, declares=LINEAR,
     summary='generated: 2 clusters of linear maps 10 -> 3, of rank 1 apart',
 )
 def build_linear(
-    request: registry.TaskRequest, options: FloralLinearOptions
+    request: registry.TaskRequest, options: registry.NoOptions
 ) -> task_lib.Task:
   """Builds the task; 10 clients, the student is one linear layer from 0."""
-  task = _build('floral_linear', request, options, LINEAR, linear_targets, 2)
+  del options  # There are none.
+  task = _build(
+      'floral_linear', request, LINEAR, linear_targets, 2, _LINEAR_EXAMPLES
+  )
   if request.model not in ('', 'linear_regression'):
     # With hidden layers, many sets of weights compute the same function, so
     # there is no single optimum.
@@ -62,24 +52,25 @@ def build_linear(
 
 
 @registry.register(
-    'floral_mlp', FloralMlpOptions, declares=MLP,
+    'floral_mlp', registry.NoOptions, declares=MLP,
     summary='generated: 4 clusters of networks 10 -> 1, their first layers of'
     ' rank 1 apart',
 )
 def build_mlp(
-    request: registry.TaskRequest, options: FloralMlpOptions
+    request: registry.TaskRequest, options: registry.NoOptions
 ) -> task_lib.Task:
   """Builds the task; 20 clients, the student is a network 10-20-1."""
-  return _build('floral_mlp', request, options, MLP, mlp_targets, 4)
+  del options  # There are none.
+  return _build('floral_mlp', request, MLP, mlp_targets, 4, _MLP_EXAMPLES)
 
 
-def _build(name, request, options, declares, targets, clusters):
+def _build(name, request, declares, targets, clusters, num_train):
   """Builds either task; client k is in cluster k mod C."""
   groups = cluster_of(request.num_clients or declares.num_clients, clusters)
-  x = features(len(groups), options.train + options.test, request.seed)
+  x = features(len(groups), num_train + _TEST_EXAMPLES, request.seed)
   y = targets(x, groups, clusters, request.seed)
   return assembly.generated(
-      name, request, declares, x, y, options.train, groups=groups, rounds=1000,
+      name, request, declares, x, y, num_train, groups=groups, rounds=1000,
       eval_every=50,
   )
 

@@ -22,17 +22,16 @@ from tff_pers.numerics import low_rank
 
 INPUTS, OUTPUTS = 20, 16
 START = 0.1  # Standard deviation of the initial weights.
+_EXAMPLES = 100  # Of a client, to train on, and as many to test on.
 
 
 @dataclasses.dataclass(frozen=True)
 class LowRankRegressionOptions(hp.Options):
-  """Sizes of the task."""
+  """Size of the task."""
 
   rank: int = hp.field(
       4, 'Rank of the map from x to y.', minimum=1, maximum=min(INPUTS, OUTPUTS)
   )
-  train: int = hp.field(100, 'Training examples per client.', minimum=1)
-  test: int = hp.field(100, 'Test examples per client.', minimum=1)
 
 
 DECLARATION = registry.Declaration(
@@ -55,12 +54,11 @@ def build(
   num_clients = request.num_clients or DECLARATION.num_clients
   target = linear_map(options.rank, request.seed)
   rng = partition_lib.generator(request.seed, _FEATURES)
-  x = rng.standard_normal(
-      (num_clients, options.train + options.test, INPUTS)
-  ).astype(np.float32)
+  x = rng.standard_normal((num_clients, 2 * _EXAMPLES, INPUTS))
+  x = x.astype(np.float32)
   y = (x @ target).astype(np.float32)
   task = assembly.generated(
-      'low_rank_regression', request, DECLARATION, x, y, options.train,
+      'low_rank_regression', request, DECLARATION, x, y, _EXAMPLES,
       model=None if request.model else linear_model(),
       optimum=None if request.model else (
           np.repeat(target[None], num_clients, axis=0),

@@ -267,7 +267,7 @@ def test_real_runs(tmp_path):
   rows = _table(tmp_path / best['folder'] / 'seed0', 'metrics.csv')
   assert best['validation'] == float(rows[-1]['accuracy_validation'])
   assert len(_table(tmp_path, 'runs.csv')) == 1
-  for name in ('curves.png', 'history.png', 'summary.md'):
+  for name in ('curves.png', 'summary.md'):
     assert (tmp_path / name).stat().st_size > 0
 
 

@@ -49,12 +49,3 @@ def test_the_table_has_a_column_for_every_hyperparameter():
   assert [row['algo'] for row in rows] == ['a', 'a', 'a', 'b']
   assert rows[0]['mode'] is None and rows[2]['mode'] == 'free'
   assert set(rows[0]) == set(columns)
-
-
-@pytest.mark.parametrize('metric', ['accuracy', 'loss'])
-def test_the_history_is_drawn(metric, tmp_path):
-  path = trials_lib.plot_history(
-      dict(a=TRIALS, b=TRIALS[3:4], c=[]), metric, str(tmp_path)
-  )
-  assert path.endswith('history')
-  assert (tmp_path / 'history.png').stat().st_size > 1000

@@ -1,4 +1,4 @@
-"""Trials of a hyperparameter search: ranking, table, plot.
+"""Trials of a hyperparameter search: ranking, line, table.
 
 A trial is a training run with some hyperparameters; its value is the mean over
 clients of their validation accuracy (loss on regression tasks) in its last
@@ -8,10 +8,6 @@ evaluated round.
 import math
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from matplotlib import ticker
-import numpy as np
-
-from tff_pers.evaluation import figures
 from tff_pers.evaluation import summary
 
 # States in which a trial may be chosen. The value of a pruned trial is that of
@@ -93,33 +89,3 @@ def table(
       for algo, own in trials.items() for trial in own
   ]
   return [*COLUMNS, *names], rows
-
-
-def plot_history(
-    trials: Mapping[str, Sequence[Trial]], metric: str, output_dir: str
-) -> str:
-  """Plots every trial's value and the best so far; returns the path."""
-  picture, axes = figures.new_figure(6.4, 3.8, 1)
-  for number, (algo, own) in enumerate(trials.items()):
-    color, _ = figures.style(number)
-    for trial in own:
-      if math.isfinite(trial.validation):
-        axes[0].plot(
-            trial.number, trial.validation, 'o' if trial.may_win else 'x',
-            color=color, alpha=0.6, ms=5,
-        )
-    counted = [trial for trial in own if trial.may_win]
-    if counted:
-      values = np.array([trial.validation for trial in counted])
-      running = (
-          np.maximum.accumulate(values) if summary.is_higher_better(metric)
-          else np.minimum.accumulate(values)
-      )
-      axes[0].step(
-          [trial.number for trial in counted], running, where='post',
-          color=color, label=algo, lw=1.8,
-      )
-  axes[0].set_xlabel('Trial (cross: pruned)')
-  axes[0].set_ylabel(f'Validation {metric}, best so far')
-  axes[0].xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
-  return figures.save(picture, output_dir, 'history')

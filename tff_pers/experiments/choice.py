@@ -8,7 +8,7 @@ Recommends a method for a task, usually for your own data. It runs every method
 with its defaults, searches the hyperparameters of each for the same time (see
 tune), trains the chosen values with all seeds, and writes choice.html, a page
 that opens in any browser, with choice.md, choice.csv, differences.csv,
-trials.csv, best.json and history.png. The page compares every method to the
+trials.csv and best.json. The page compares every method to the
 recommended one on the same clients, and shows which clients a method hurts and
 what it costs. Only validation data decide; among methods that they cannot tell
 apart, the first in --algos is recommended, so list simple methods first. A
@@ -53,7 +53,7 @@ _CONFIG, _CLOCK, _PLAN = 'choose.json', 'clock.json', 'plan.json'
 # A method's first run (with defaults) may begin until the first share of the
 # budget is spent, and must end before the second one is.
 _BEGIN_SHARE, _END_SHARE = 0.4, 0.8
-# Reserved for tables and plots.
+# Reserved for tables and the page.
 _PAGE_SECONDS = 10.0
 
 

@@ -226,7 +226,7 @@ def write(
     top: str, searches: Mapping[str, VariantSearch],
     chosen: Mapping[str, Optional[trials_lib.Trial]],
 ) -> tuple[dict[str, list[trials_lib.Trial]], dict[str, Any]]:
-  """Writes `trials.csv`, `best.json` and the plot of all trials.
+  """Writes `trials.csv` and `best.json`.
 
   `chosen` has None or nothing for a variant without a chosen trial.
 
@@ -241,9 +241,6 @@ def write(
       for name, trial in ((name, chosen.get(name)) for name in searches)
   }
   resume_flags.write(os.path.join(top, folder_data.BEST), best)
-  # Last: what is written does not wait for a plot.
-  metric = next(iter(searches.values())).metric
-  trials_lib.plot_history(trials, metric, top)
   return trials, best
 
 

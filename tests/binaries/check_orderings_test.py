@@ -64,8 +64,6 @@ def _check(folder, expect, *argv):
     (['a<b[rank=1]', '--in_seeds=2'], 0),
     (['a<b[rank=1]', '--in_seeds=3'], 1),  # In seed 2 it is not.
     (['1<=b[rank=1]', '--metric=cluster_accuracy'], 0),
-    (['1<=b[rank=1]', '--metric=cluster_accuracy', '--round=10'], 1),
-    (['b[rank=1]<=0.25', '--round=10'], 0),
     (['gone<b[rank=1]'], 1),  # It diverged: nothing holds.
     (['b[rank=1]<gone'], 1),
 ])
@@ -85,7 +83,6 @@ def test_table_has_the_numbers(folder, capsys):
 @pytest.mark.parametrize('argv, said', [
     (['a<b'], 'must name variants of the folder, a, b[rank=1], gone'),
     (['0<b[rank=1]', '--metric=size'], '`--metric` must be one of round,'),
-    (['0<b[rank=1]', '--round=15'], 'evaluated in [10, 20]'),
 ])
 def test_bad_flags(folder, argv, said, capsys):
   assert _check(folder, *argv) == 2

@@ -55,15 +55,14 @@ class Link(NamedTuple):
 
 def _run(given: dict[str, Any]) -> int:
   rows = check(
-      flags.resolve_path(given.pop('runs')), given.pop('expect'),
-      at_round=given.pop('round'), **given,
+      flags.resolve_path(given.pop('runs')), given.pop('expect'), **given
   )
   print(results.markdown(COLUMNS, rows))
   return int(any(row['holds'] == 'no' for row in rows))
 
 
 def check(
-    runs: str, expect: str, *, metric: str = 'accuracy', at_round: int = 0,
+    runs: str, expect: str, *, metric: str = 'accuracy',
     statistic: str = 'mean', in_seeds: int = 0,
 ) -> list[dict[str, Any]]:
   """Returns a row of `COLUMNS` per link of the claims.
@@ -71,11 +70,11 @@ def check(
   Arguments are the flags of `binaries.check_orderings`, see their help.
 
   Raises:
-    flags.UsageError: If a claim is malformed, or the folder, metric or round
+    flags.UsageError: If a claim is malformed, or the folder or the metric
       does not exist.
   """
   links = _parse_claims(expect)
-  values = _read_values(runs, _rows_of(runs, links), metric, at_round)
+  values = _read_values(runs, _rows_of(runs, links), metric)
   return [_row(link, values, statistic, in_seeds) for link in links]
 
 
@@ -160,7 +159,7 @@ def _rows_of(folder: str, links: Sequence[Link]) -> list[Mapping[str, str]]:
 
 
 def _read_values(
-    folder: str, rows: Sequence[Mapping[str, str]], metric: str, at_round: int
+    folder: str, rows: Sequence[Mapping[str, str]], metric: str
 ) -> Values:
   """Returns the metric by variant and seed; NaN where a run diverged.
 
@@ -171,18 +170,16 @@ def _read_values(
   for row in rows:
     if row['loss'] == 'nan':
       value = math.nan
-    elif metric in ('accuracy', 'loss') and not at_round:
+    elif metric in ('accuracy', 'loss'):
       value = float(row[metric] or 'nan')
     else:
-      value = _from_metrics(folder, row, metric, at_round)
+      value = _from_metrics(folder, row, metric)
     values.setdefault(row['algo'], {})[int(row['seed'])] = value
   return values
 
 
-def _from_metrics(
-    folder: str, row: Mapping[str, Any], metric: str, at_round: int
-) -> float:
-  """Returns a column of a run's `metrics.csv`, at a round."""
+def _from_metrics(folder: str, row: Mapping[str, Any], metric: str) -> float:
+  """Returns the last value of a column of a run's `metrics.csv`."""
   name = experiment.folder_name(row['algo'])
   path = os.path.join(folder, name, f'seed{row["seed"]}')
   if not os.path.exists(os.path.join(path, results.CONFIG)):
@@ -192,19 +189,11 @@ def _from_metrics(
         ' checked.'
     )
   columns = results.read_run(path).metrics
-  column = f'{metric}_mean' if metric in ('accuracy', 'loss') else metric
-  if column not in columns:
+  if metric not in columns:
     raise flags.UsageError(
         f'`--metric` must be one of {", ".join(columns)}, found {metric!r}.'
     )
-  rounds = columns['round'].astype(int).tolist()
-  if at_round and at_round not in rounds:
-    raise flags.UsageError(
-        '`--round` must be an evaluated round of every run, found'
-        f' {at_round}, but {row["algo"]} was evaluated in {rounds}.'
-    )
-  position = rounds.index(at_round) if at_round else -1
-  return float(columns[column][position])
+  return float(columns[metric][-1])
 
 
 def _row(
@@ -241,9 +230,6 @@ main = flags.Program(
     flags.own_flag('expect', '', 'Claims, see above.'),
     flags.own_flag(
         'metric', 'accuracy', 'accuracy, loss, or a column of metrics.csv.'
-    ),
-    flags.own_flag(
-        'round', 0, 'Evaluated round to check; 0: the last one.', minimum=0
     ),
     flags.own_flag(
         'statistic', 'mean', 'Statistic over seeds to compare.',

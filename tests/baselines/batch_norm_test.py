@@ -8,8 +8,8 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from baselines import fedavg
-from baselines import fedavg_finetuned
 from tests import acting
+from tests import problems
 from tests.baselines import rounds
 from tff_pers.client_works import kernel_factors
 from tff_pers.client_works import local_gradient
@@ -184,14 +184,6 @@ def test_robust_rules_are_refused(task):
     )
 
 
-def test_the_last_layer_is_that_with_the_last_kernel(task):
-  part = fedavg_finetuned.fine_tuned_part(task.model, 'last')
-  named = zip(part.weights, part.is_private)
-  assert [w.name for w, private in named if private] == [
-      'dense/kernel', 'dense/bias'
-  ]
-
-
 def test_a_norm_stays_whole_where_the_input_layer_is_private(task):
   parts = partition.from_scheme(task.model, 'input_layer')
   assert {w.layer for w, p in zip(parts.weights, parts.is_private) if not p} == {
@@ -245,10 +237,7 @@ def test_masks_of_steps_on_axis_1_are_those_of_keras():
   model = keras.from_keras(network, _LOSS)
   x = np.random.default_rng(0).normal(size=[4, 3, 2]).astype(np.float32)
   x[0, 1:], x[1, 2] = 0, 0
-  batch = client_data.Batch(
-      tf.constant(x), tf.constant([0, 1, 1, 0]), tf.fill([4], True),
-      tf.zeros([2], tf.int64),
-  )
+  batch = problems.batch(x, [0, 1, 1, 0])
   weights = model.initial_weights(0)
   _, moved = model.loss_and_gradient(weights, batch)
   network.compile(tf.keras.optimizers.SGD(0.0), _LOSS)

@@ -65,21 +65,6 @@ def _message(models):
   )
 
 
-def test_identical_models_never_move_the_router():
-  """Baselines 4.3: g_t = 0 exactly, and models stay identical."""
-  work, model = _work(2)
-  models = tf.nest.map_structure(
-      lambda leaf: tf.stack([leaf, leaf]), model.initial_weights(1)
-  )
-  output = work.update(
-      _message(models), dict(router=tf.zeros([2], tf.float64)),
-      rounds.tensors(problems.tiny_clients()[4]),
-  )
-  np.testing.assert_array_equal(output.client_state['router'], [0, 0])
-  for leaf in output.update['adaptors']:
-    np.testing.assert_array_equal(leaf[0], leaf[1])
-
-
 def test_one_step_takes_all_gradients_at_the_old_point():
   """Baselines 4.3: g_t,c = pi_c <dl/dout, logits_c - out>; models get pi_c."""
   work, model = _work(
@@ -152,9 +137,8 @@ def test_small_weights_are_skipped_when_a_client_deploys():
   assert weights['mixing'][0] == 0 and weights['mixing'][1] > 0.999
   kept = collections.OrderedDict(router=np.array([0.0, 6.0]))
   assert process.client_model(states[-1], kept, 0)['mixing'][0] > 2e-3
-  client = problems.tiny_clients()[4]
-  [result] = process.evaluate(
-      states[-1], [client_state], [dict(adapt=client, test=client)]
+  result = rounds.evaluated(
+      process, states[-1], client_state, problems.tiny_clients()[4]
   )
   np.testing.assert_allclose(result['router'][0], 1 / (1 + np.exp(7)))
 

@@ -47,39 +47,6 @@ def test_mixing_of_zero_is_a_local_head():
   assert not np.allclose(own[0]['weights'][0], own[1]['weights'][0])
 
 
-def _head():
-  """Returns (the model of the last layer, v, w, a batch)."""
-  model = problems.tiny_model()
-  parts = partition.last_layers(model, 1)
-  body, own = parts.split(model.init(tf.constant([1, 2], tf.int64)))
-  received = parts.split(model.init(tf.constant([3, 4], tf.int64)))[1]
-  batch = rounds.whole_batch(problems.tiny_clients()[4])
-  return parts.private_model(body), own, received, batch
-
-
-def test_the_gradient_of_the_mixing_is_that_of_the_loss():
-  """By central differences."""
-  head, own, received, batch = _head()
-  mixing = tf.nest.map_structure(lambda v: 0.2 + 0.6 * tf.sigmoid(v), own)
-  mixed = local_aggregation.mix(own, received, mixing)
-  _, gradient = head.loss_and_gradient(mixed, batch)
-  gap = tf.nest.map_structure(tf.subtract, received, own)
-  moved = local_aggregation.next_mixing(mixing, gradient, gap, 1e-3)
-  for leaf, shape in enumerate(v.shape for v in own):
-    for place in np.ndindex(*shape):
-      step = [np.zeros(v.shape) for v in own]
-      step[leaf][place] = 1e-5
-      loss = lambda sign, step=step: head.batch_loss(
-          local_aggregation.mix(own, received, tf.nest.map_structure(
-              lambda w, s: w + sign * s, mixing, tuple(step)
-          )), batch,
-      )
-      np.testing.assert_allclose(
-          (mixing[leaf][place] - moved[leaf][place]) / 1e-3,
-          (loss(1) - loss(-1)) / 2e-5, rtol=0, atol=1e-8,
-      )
-
-
 def test_mixing_is_clipped_at_both_ends():
   mixing, gradient, gap = (
       (tf.constant(values, tf.float64),)
@@ -159,13 +126,6 @@ def test_rounds_are_those_of_numpy():
   passes = [passes for _, _, passes in expected.values()]
   # Settled before the last pass, and after the first ten; one more later.
   assert 11 < passes[2] < 101 and np.any(expected[0][1] < 0.99)
-
-
-def test_a_client_deploys_what_it_trained_last():
-  process, states, own, _ = rounds.run('fedala')
-  rounds.assert_identical(
-      process.client_model(states[-1], own[1], 1), own[1]['weights']
-  )
 
 
 def test_last_layers():

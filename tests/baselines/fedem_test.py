@@ -54,9 +54,8 @@ def test_gradient_of_the_m_step_is_that_of_the_marginal_loss():
   model, data = problems.tiny_model(), problems.tiny_clients()[4]
   models = mixtures.initial_models(model, 3, 1)
   pi = tf.constant([0.2, 0.5, 0.3], tf.float64)
-  batch = client_data.Batch(
-      tf.constant(data['examples']['x']), tf.constant(data['examples']['y']),
-      tf.constant([True] * 5 + [False] * 2), random.key(0),
+  batch = problems.batch(
+      *map(data['examples'].get, 'xy'), [True] * 5 + [False] * 2
   )
   def losses():
     return tf.stack([
@@ -78,23 +77,6 @@ def test_gradient_of_the_m_step_is_that_of_the_marginal_loss():
     assert np.abs(a).max() > 1e-3
 
 
-def test_exact_em_never_increases_the_marginal_loss():
-  """Baselines 4.1: scalar Gaussian components, exact M-step."""
-  y = np.concatenate([
-      np.random.default_rng(0).normal(m, 1, 20) for m in (-2, 1, 4)
-  ])
-  means, pi = np.array([0.0, 0.5, 1.0]), tf.constant([1 / 3] * 3, tf.float64)
-  marginals = []
-  for _ in range(30):
-    losses = (y[:, None] - means) ** 2 / 2
-    marginals.append(-np.mean(np.log(np.exp(-losses) @ pi.numpy())))
-    q, pi = fedem.e_step(pi, tf.constant(losses), _count(60))
-    means = (q.numpy() * y[:, None]).sum(axis=0) / q.numpy().sum(axis=0)
-  assert np.all(np.diff(marginals) <= 1e-12)
-  assert marginals[0] - marginals[-1] > 0.5
-  assert means[0] < -1 and means[2] > 3
-
-
 def _message(models):
   return collections.OrderedDict(
       seed=tf.constant(0, tf.int64), round=tf.constant(0), models=models
@@ -103,22 +85,6 @@ def _message(models):
 
 def _state(mixing):
   return dict(mixing=tf.constant(mixing, tf.float64))
-
-
-def test_identical_components_stay_identical():
-  """Baselines 4.1: and responsibilities stay equal to pi."""
-  model = problems.tiny_model()
-  models = tf.nest.map_structure(
-      lambda leaf: tf.stack([leaf, leaf]), model.initial_weights(1)
-  )
-  values = fedem.FedEmHyperparameters(num_models=2, **_VALUES)
-  output = fedem.build_fedem_work(model, values, 2, 'examples').update(
-      _message(models), _state([0.5, 0.5]),
-      rounds.tensors(problems.tiny_clients()[4]),
-  )
-  np.testing.assert_array_equal(output.client_state['mixing'], [0.5, 0.5])
-  for leaf in output.update['adaptors']:
-    np.testing.assert_array_equal(leaf[0], leaf[1])
 
 
 def test_responsibilities_follow_their_examples_and_are_frozen():
@@ -197,48 +163,42 @@ def test_new_clients_take_five_e_steps_and_others_one():
 def test_deploys_the_mixture_of_probabilities():
   """Baselines 4.1: test loss is -log sum_c pi_c p_c(y)."""
   process, states, client_states, _ = rounds.run('fedem')
-  model, client = problems.tiny_model(), problems.tiny_clients()[0]
-  [result] = process.evaluate(
-      states[-1], [client_states[0]], [dict(adapt=client, test=client)]
-  )
+  client = problems.tiny_clients()[0]
+  result = rounds.evaluated(process, states[-1], client_states[0], client)
   table = fedem.negative_log_likelihoods(
-      model, states[-1]['models'], 3, rounds.tensors(client)
+      problems.tiny_model(), states[-1]['models'], 3, rounds.tensors(client)
   )
   expected = -np.mean(np.log(np.exp(-table) @ result['router']))
   np.testing.assert_allclose(result['loss'], expected, rtol=1e-12)
 
 
-def test_squared_errors_are_likelihoods_of_unit_variance():
-  """Baselines 4.1: sum of squares / 2; also of several targets."""
-  for num_targets in (1, 3):
-    model = zoo.build(
-        'linear_regression', tf.TensorSpec([None, 2]), 0,
-        num_targets=num_targets,
-    )
-    shape = [1] if num_targets == 1 else [1, 3]
-    data = rounds.tensors(client_data.dense(
-        0, np.zeros([1, 2], np.float32), np.full(shape, 2, np.float32)
-    ))
-    models = mixtures.initial_models(model, 1, 0)
-    np.testing.assert_allclose(
-        fedem.negative_log_likelihoods(model, models, 1, data),
-        [[num_targets * 4 / 2]], rtol=1e-6,
-    )
+def _regression(num_targets):
+  return zoo.build(
+      'linear_regression', tf.TensorSpec([None, 2]), 0, num_targets=num_targets
+  )
 
 
-@pytest.mark.parametrize('loss', ['mse', tf.keras.losses.MeanSquaredError()])
-def test_squared_errors_of_keras_are_likelihoods_too(loss):
+def _of_keras(loss):
   layer = tf.keras.layers.Dense(3, input_shape=(2,))
-  model = keras.from_keras(
+  return keras.from_keras(
       tf.keras.Sequential([layer]), loss, y_spec=tf.TensorSpec([None, 3])
   )
+
+
+@pytest.mark.parametrize('model', [
+    _regression(1), _regression(3), _of_keras('mse'),
+    _of_keras(tf.keras.losses.MeanSquaredError()),
+], ids=['one', 'several', 'name', 'object'])
+def test_squared_errors_are_likelihoods_of_unit_variance(model):
+  """Baselines 4.1: sum of squares / 2; also of several targets."""
+  shape = [1, *model.y_spec.shape[1:]]
   data = rounds.tensors(client_data.dense(
-      0, np.zeros([1, 2], np.float32), np.full([1, 3], 2, np.float32)
+      0, np.zeros([1, 2], np.float32), np.full(shape, 2, np.float32)
   ))
-  models = mixtures.initial_models(model, 1, 0)
   np.testing.assert_allclose(
-      fedem.negative_log_likelihoods(model, models, 1, data), [[6.0]],
-      rtol=1e-6,
+      fedem.negative_log_likelihoods(
+          model, mixtures.initial_models(model, 1, 0), 1, data
+      ), [[np.prod(shape) * 4 / 2]], rtol=1e-6,
   )
 
 

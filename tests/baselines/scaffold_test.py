@@ -174,25 +174,6 @@ def test_client_work_follows_the_box():
   )
 
 
-def test_a_dropped_client_keeps_its_variate_and_the_invariant():
-  process, clients = _on_q6(), problems.q6().clients()
-  states, own, _ = rounds.train(process, [_ALL], clients)
-  clients[2] = dict(
-      clients[2],
-      examples=dict(
-          clients[2]['examples'], x=np.full([7, 6, 5], np.nan)
-      ),
-  )
-  output = process.next(states[0], [own[i] for i in _ALL], clients)
-  assert output['metrics']['non_finite'].tolist() == [2]
-  rounds.assert_identical(output['client_states'][2], own[2])
-  after = dict(enumerate(output['client_states']))
-  np.testing.assert_allclose(
-      output['state']['variate'][0], np.mean(_variates(after), axis=0),
-      rtol=0, atol=1e-14,
-  )
-
-
 def test_momentum_is_for_option_1():
   with pytest.raises(ValueError, match='`momentum` must be 0 with option=2'):
     scaffold.ScaffoldHyperparameters(momentum=0.5)

@@ -77,12 +77,9 @@ def test_raises_on_unusable_examples_and_names_the_client(preprocess, message):
     sources.from_client_data(_client_data(), preprocess)
 
 
-def test_raises_on_a_list_of_data_sets():
+def test_raises_on_a_list_of_data_sets_and_an_unknown_client():
   with pytest.raises(errors.DataError, match='found a list. Tip: dense'):
     sources.from_client_data([tf.data.Dataset.range(3)])
-
-
-def test_raises_on_unknown_client():
   with pytest.raises(errors.DataError, match="found 'zoe'"):
     sources.from_client_data(_client_data(), _to_pair, client_ids=['zoe'])
 
@@ -105,13 +102,10 @@ def test_tfds_set_is_read_whole(monkeypatch):
   np.testing.assert_array_equal(y, [0, 1, 2])
 
 
-def test_raises_when_tfds_is_not_installed(monkeypatch):
+def test_raises_when_tfds_is_not_installed_or_fails(monkeypatch):
   monkeypatch.setitem(sys.modules, 'tensorflow_datasets', None)
   with pytest.raises(errors.DataError, match='not installed.*--data_dir'):
     sources.from_tfds('mnist')
-
-
-def test_raises_when_download_fails(monkeypatch):
   def load(*unused_args, **unused_kwargs):
     raise ConnectionError('no route to host\nsecond line')
   _fake_tfds(monkeypatch, load)

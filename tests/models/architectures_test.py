@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from baselines import fedavg
-from tff_pers import runtime as runtime_lib
-from tff_pers.data import client_data
+from tests import problems
 from tff_pers.models import keras
 
 L = tf.keras.layers
@@ -183,13 +181,6 @@ def _made(name):
   return network, keras.from_keras(network, _LOSS, x_spec=spec), x, y
 
 
-def _after_keras_step(network, x, y):
-  """Trains the network by Keras; returns its weights in our order."""
-  network.compile(tf.keras.optimizers.SGD(_RATE), _LOSS)
-  network.train_on_batch(x, y)
-  return [*network.trainable_variables, *network.non_trainable_variables]
-
-
 @pytest.mark.parametrize('name', [
     pytest.param(name, marks=() if name in _FAST else pytest.mark.slow)
     for name in ARCHITECTURES
@@ -197,11 +188,8 @@ def _after_keras_step(network, x, y):
 def test_a_step_is_that_of_keras(name):
   """With a row of filler, and what it predicts afterwards."""
   network, model, x, y = _made(name)
-  filled = lambda array: tf.constant(np.concatenate([array, array[-1:]]))
-  batch = client_data.Batch(
-      filled(x), filled(y), tf.constant([True] * _ROWS + [False]),
-      tf.zeros([2], tf.int64),
-  )
+  filled = lambda array: np.concatenate([array, array[-1:]])
+  batch = problems.batch(filled(x), filled(y), [True] * _ROWS + [False])
   weights = model.initial_weights(tf.constant(0, tf.int64))
   _, gradient = model.loss_and_gradient(weights, batch)
   own_rate = model.statistics or (False,) * len(gradient)
@@ -209,37 +197,12 @@ def test_a_step_is_that_of_keras(name):
       w - (1.0 if moves_alone else _RATE) * g
       for w, g, moves_alone in zip(weights, gradient, own_rate)
   ]
-  _check(network, model, x, y, weights)
-
-
-def _check(network, model, x, y, weights):
-  """Compares weights and predictions after a step of Keras."""
-  for ours, theirs in zip(weights, _after_keras_step(network, x, y)):
+  network.compile(tf.keras.optimizers.SGD(_RATE), _LOSS)
+  network.train_on_batch(x, y)
+  own = [*network.trainable_variables, *network.non_trainable_variables]
+  for ours, theirs in zip(weights, own):
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
   np.testing.assert_allclose(
       model.predict(tuple(weights), x, False, tf.zeros([2], tf.int64)),
       network(x, training=False), rtol=1e-4, atol=1e-5,
   )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('runtime', ['fused', 'native'])
-@pytest.mark.parametrize('name', ARCHITECTURES)
-def test_a_round_is_that_of_keras(name, runtime):
-  """FedAvg of one client with one step, and its evaluation."""
-  network, model, x, y = _made(name)
-  process = fedavg.build_fedavg(model, fedavg.FedAvgHyperparameters(
-      local_steps=1, batch_size=4, learning_rate=_RATE
-  ))
-  data = client_data.dense(0, x, y)
-  with runtime_lib.use(runtime):
-    output = process.next(process.initialize_seeded(0), [()], [data])
-    evaluated = process.evaluate(
-        output['state'], output['client_states'],
-        [dict(adapt=data, test=data)],
-    )
-  weights = tf.nest.flatten(output['state']['weights'])
-  _check(network, model, x, y, weights)
-  found = evaluated[0]['loss']
-  expected = _LOSS(y, network(x, training=False))
-  np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

@@ -13,6 +13,7 @@ import tensorflow_federated as tff
 from baselines import ensemble
 from baselines import fedavg
 from baselines import fedem
+from tests import problems
 from tests import slow
 from tests.conformance import agree
 from tff_pers.data import client_data
@@ -291,9 +292,7 @@ def test_a_loss_of_whole_examples_knows_its_padding():
       network, first_step, y_spec=tf.TensorSpec([None, 6], tf.int32),
       metrics=(),
   )
-  batch = client_data.Batch(
-      x, y, tf.fill([_ROWS], True), tf.zeros([2], tf.int64)
-  )
+  batch = problems.batch(x, y)
   assert not model.weights_of
   np.testing.assert_allclose(
       model.batch_loss(model.initial_weights(0), batch),

@@ -60,21 +60,6 @@ def test_is_what_tensorflow_derives(values, order, wrap):
     np.testing.assert_allclose(found, other, rtol=1e-10, atol=1e-12)
 
 
-def test_is_that_of_finite_differences(values):
-  inputs, recurrent = values
-  rng = np.random.default_rng(1)
-  steps = [rng.normal(size=v.shape) for v in values]
-  found = sum(
-      float(tf.reduce_sum(g * step))
-      for g, step in zip(_gradients(values, lambda k: k), steps)
-  )
-  ahead, behind = (
-      float(_loss(inputs + e * steps[0], recurrent + e * steps[1]))
-      for e in (1e-5, -1e-5)
-  )
-  assert found == pytest.approx((ahead - behind) / 2e-5, rel=1e-7)
-
-
 def test_many_clients_at_a_time(values):
   """The gradient can be vectorized over clients."""
   inputs, recurrent = values

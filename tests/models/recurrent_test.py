@@ -46,33 +46,3 @@ def test_outputs(both):
       model.predict(weights, _x(), False, random.key(0)), keras(_x()),
       atol=1e-6,
   )
-
-
-def test_gradients(both):
-  keras, model, weights = both
-  with tf.GradientTape() as tape:
-    loss = tf.reduce_sum(tf.sin(keras(_x())))
-  expected = tape.gradient(loss, keras.trainable_variables)
-  with tf.GradientTape() as tape:
-    tape.watch(weights)
-    loss = tf.reduce_sum(tf.sin(
-        model.predict(weights, _x(), True, random.key(0))
-    ))
-  for own, other in zip(tape.gradient(loss, weights), expected):
-    np.testing.assert_allclose(
-        tf.convert_to_tensor(own), tf.convert_to_tensor(other), atol=2e-5
-    )
-
-
-def test_many_clients_at_a_time(both):
-  """Vectorized over clients it computes the same."""
-  _, model, weights = both
-  others = tf.nest.map_structure(lambda w: tf.stack([w, 0.5 * w]), weights)
-  found = tf.vectorized_map(
-      lambda own: model.predict(own, _x(), False, random.key(0)), others
-  )
-  for c, scale in enumerate((1.0, 0.5)):
-    own = tf.nest.map_structure(lambda w, s=scale: s * w, weights)
-    np.testing.assert_allclose(
-        found[c], model.predict(own, _x(), False, random.key(0)), atol=1e-5
-    )

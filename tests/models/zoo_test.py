@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tff_pers.config import traits
+from tests import problems
 from tff_pers.core import random
-from tff_pers.data import client_data
 from tff_pers.models import zoo
 from tff_pers.models import zoo_layers
 
@@ -23,10 +22,7 @@ def _batch(model, num_rows=4, num_classes=3):
     y = tf.constant(rng.normal(size=shape), model.y_spec.dtype)
   else:
     y = tf.constant(rng.integers(num_classes, size=num_rows), tf.int32)
-  return client_data.Batch(
-      tf.constant(x, model.x_spec.dtype), y, tf.constant([True] * num_rows),
-      random.key(0, 7),
-  )
+  return problems.batch(tf.constant(x, model.x_spec.dtype), y)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +67,7 @@ def test_regression_to_several_targets_averages_their_squared_errors():
   model = zoo.build('linear_regression', VECTOR, 0, num_targets=3)
   assert model.num_parameters == 6 * 3
   assert model.y_spec.shape.as_list() == [None, 3]
-  batch = client_data.Batch(
-      tf.zeros([2, 5]), tf.constant([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]),
-      tf.constant([True, True]), random.key(0),
-  )
+  batch = problems.batch(np.zeros([2, 5], np.float32), [[1.0, 2, 3], [0.0, 0, 1]])
   loss = model.batch_loss(model.init(random.key(0)), batch)
   np.testing.assert_allclose(loss, ((1 + 4 + 9) / 3 + 1 / 3) / 2, rtol=1e-6)
 
@@ -97,43 +90,6 @@ def test_logistic_regression_starts_at_log_num_classes(num_classes):
   batch = _batch(model, num_classes=num_classes)
   loss = model.batch_loss(model.init(random.key(0)), batch)
   np.testing.assert_allclose(loss, np.log(num_classes), rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    'name', sorted(set(zoo.names()) - set(traits.SEQUENCES))
-)
-def test_gradient_matches_finite_differences_in_float64(name):
-  """In float64 all through, penalty and the step's dropout mask included."""
-  size = 32 if name == 'vgg8' else 16
-  spec = tf.TensorSpec([None, size, size, 1], tf.float64)
-  num_classes = 0 if name == 'linear_regression' else 3
-  # A step along millions of weights would switch ReLUs however small it is.
-  width = 0.1 if name.startswith('resnet') else 1.0
-  model = zoo.build(
-      name, spec, num_classes, dtype=tf.float64, l2=0.1, width=width
-  )
-  batch = _batch(model, num_rows=2)
-  weights = model.init(random.key(1))
-  _, gradient = model.loss_and_gradient(weights, batch)
-  rng = np.random.default_rng(2)
-  # What moves a statistic is no gradient.
-  still = model.statistics or [False] * len(weights)
-  direction = [
-      rng.normal(size=w.shape) * (not fixed) for w, fixed in zip(weights, still)
-  ]
-  slope = sum(np.sum(d * g) for d, g in zip(direction, gradient))
-  step = 1e-7  # Small: a ReLU or a maximum must not switch within it.
-  losses = [
-      model.batch_loss(
-          tuple(w + sign * step * d for w, d in zip(weights, direction)), batch
-      )
-      for sign in (1, -1)
-  ]
-  assert gradient[0].dtype == tf.float64
-  # Rounding: 1e-16 * loss / step, about 1e-8 relative.
-  np.testing.assert_allclose(
-      (losses[0] - losses[1]) / (2 * step), slope, rtol=1e-5
-  )
 
 
 @pytest.mark.parametrize('name, x_spec, hidden', [

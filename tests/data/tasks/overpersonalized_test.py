@@ -10,7 +10,6 @@ from tests.algorithms import least_squares as oracle_lib
 from tests import built
 from tff_pers.config import settings
 from tff_pers.data import client_data
-from tff_pers.data import least_squares
 from tff_pers.models import adaptors
 from tff_pers.models import partition as partition_lib
 
@@ -194,17 +193,6 @@ def test_optimum_is_the_root_of_the_mean_operator(name, scale):
   assert np.linalg.norm(oracle.operator(theta[0])) < 1e-9
 
 
-def test_operator_is_the_oracles():
-  task = _build('overpersonalized_control')
-  oracle = oracle_lib.LeastSquares(task)
-  for client, data in enumerate(task.train):
-    g, h = least_squares.operator(
-        data['examples']['x'], data['examples']['y'], 10
-    )
-    np.testing.assert_allclose(g, oracle.g[client], rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(h, oracle.h[client], rtol=1e-10, atol=1e-12)
-
-
 def test_tiny_control_shifts_theta_and_that_of_the_paper_draws_new_ones():
   """Section 8: theta_o + N(0, I), both terms alike. 5.1: of each term, N(0, I).
 
@@ -259,11 +247,6 @@ def test_splits_make_one_of_the_vectors_private(split, private):
   assert partition_lib.from_scheme(model, split).is_private == private
 
 
-def test_adapter_split_is_refused_in_one_sentence():
-  with pytest.raises(ValueError, match="found 'adapter', which matches none"):
-    partition_lib.from_scheme(_build().model, 'adapter')
-
-
 def test_adaptors_are_as_large_as_the_vectors():
   """A vector has no smaller factors."""
   adapted = adaptors.floral(_build().model, 2, rank=1)
@@ -301,13 +284,3 @@ def test_raises_on_foreign_request(request_):
   field = next(iter(request_))
   with pytest.raises(ValueError, match=f'`{field}` must not be given'):
     _build(**request_)
-
-
-@pytest.mark.parametrize('options, message', [
-    (dict(scale='small'), '`scale` must be one of tiny, paper'),
-    (dict(examples=-1), '`examples` must be an integer >= 0'),
-    (dict(entries='gauss'), '`entries` must be one of scale, uniform, normal'),
-])
-def test_raises_on_bad_options(options, message):
-  with pytest.raises(ValueError, match=message):
-    _build(options=options)

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tensorflow_federated as tff
 
 from baselines import fedavg
+from baselines import fedavg_finetuned
 from tests import acting
 from tests import problems
 from tests.baselines import rounds
@@ -182,6 +183,14 @@ def test_robust_rules_are_refused(task):
         task.model,
         model_aggregator=tff.learning.robust_aggregator(clipping=True),
     )
+
+
+def test_the_last_layer_is_that_with_the_last_kernel(task):
+  part = fedavg_finetuned.fine_tuned_part(task.model, 'last')
+  named = zip(part.weights, part.is_private)
+  assert [w.name for w, private in named if private] == [
+      'dense/kernel', 'dense/bias'
+  ]
 
 
 def test_a_norm_stays_whole_where_the_input_layer_is_private(task):

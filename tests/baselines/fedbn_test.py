@@ -84,15 +84,6 @@ def test_affine_maps_of_the_inputs_make_no_difference():
   rounds.assert_close(found, expected[2:6], atol=1e-6)
 
 
-def test_absent_clients_keep_their_normalization_bit_for_bit():
-  process = _build(zoo.build('mlp_bn', _SPEC, 2))
-  clients = _clients()
-  _, once, _ = rounds.train(process, [(0, 1)], clients)
-  _, later, _ = rounds.train(process, [(0, 1), (2, 1), (1, 2)], clients)
-  rounds.assert_identical(once[0], later[0])
-  assert not np.array_equal(*(rounds.leaves(c[1])[0] for c in (once, later)))
-
-
 def test_a_new_client_takes_the_statistics_of_its_own_data():
   """Of one pass, with the first scales and offsets."""
   layers = tf.keras.layers

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests import problems
+from tff_pers.config import traits
 from tff_pers.core import random
 from tff_pers.models import zoo
 from tff_pers.models import zoo_layers
@@ -90,6 +91,43 @@ def test_logistic_regression_starts_at_log_num_classes(num_classes):
   batch = _batch(model, num_classes=num_classes)
   loss = model.batch_loss(model.init(random.key(0)), batch)
   np.testing.assert_allclose(loss, np.log(num_classes), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    'name', sorted(set(zoo.names()) - set(traits.SEQUENCES))
+)
+def test_gradient_matches_finite_differences_in_float64(name):
+  """In float64 all through, penalty and the step's dropout mask included."""
+  size = 32 if name == 'vgg8' else 16
+  spec = tf.TensorSpec([None, size, size, 1], tf.float64)
+  num_classes = 0 if name == 'linear_regression' else 3
+  # A step along millions of weights would switch ReLUs however small it is.
+  width = 0.1 if name.startswith('resnet') else 1.0
+  model = zoo.build(
+      name, spec, num_classes, dtype=tf.float64, l2=0.1, width=width
+  )
+  batch = _batch(model, num_rows=2)
+  weights = model.init(random.key(1))
+  _, gradient = model.loss_and_gradient(weights, batch)
+  rng = np.random.default_rng(2)
+  # What moves a statistic is no gradient.
+  still = model.statistics or [False] * len(weights)
+  direction = [
+      rng.normal(size=w.shape) * (not fixed) for w, fixed in zip(weights, still)
+  ]
+  slope = sum(np.sum(d * g) for d, g in zip(direction, gradient))
+  step = 1e-7  # Small: a ReLU or a maximum must not switch within it.
+  losses = [
+      model.batch_loss(
+          tuple(w + sign * step * d for w, d in zip(weights, direction)), batch
+      )
+      for sign in (1, -1)
+  ]
+  assert gradient[0].dtype == tf.float64
+  # Rounding: 1e-16 * loss / step, about 1e-8 relative.
+  np.testing.assert_allclose(
+      (losses[0] - losses[1]) / (2 * step), slope, rtol=1e-5
+  )
 
 
 @pytest.mark.parametrize('name, x_spec, hidden', [
@@ -192,6 +230,7 @@ def test_cnn_drops_in_training_only():
         (('logistic_regression', IMAGE, 0), 'Tip: use linear_regression'),
         (('linear_regression', IMAGE, 4), 'must be 0 .* found 4. Tip'),
         (('emnist_cnn', VECTOR, 4), r'found shape \(5,\)'),
+        (('resnet18', VECTOR, 4), 'images .* resnet18'),
         (('logistic_tags', VECTOR, 0), '`num_classes` must be >= 2 for log'),
         (('mlp', tf.TensorSpec([None, 5], tf.int32), 9), 'must be numbers, no'),
         (('cifar_cnn', tf.TensorSpec([None, 8, 8, 1]), 4), '16 x 16 pixels'),

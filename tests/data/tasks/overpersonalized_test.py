@@ -10,7 +10,6 @@ from tests.algorithms import least_squares as oracle_lib
 from tests import built
 from tff_pers.config import settings
 from tff_pers.data import client_data
-from tff_pers.models import adaptors
 from tff_pers.models import partition as partition_lib
 
 _NAMES = ('overpersonalized', 'overpersonalized_control')
@@ -229,15 +228,6 @@ def test_control_differs_in_the_targets_alone():
     assert np.abs(data['examples']['y'] - other['examples']['y']).max() > 0.1
 
 
-@pytest.mark.parametrize('name', _NAMES)
-def test_more_clients_change_nothing_for_the_first(name):
-  few, many = (_build(name, num_clients=n) for n in (3, 5))
-  for data, same in zip(few.train, many.train):
-    np.testing.assert_array_equal(
-        data['examples']['y'], same['examples']['y']
-    )
-
-
 @pytest.mark.parametrize('split, private', [
     ('output_layer', (False, True)), ('input_layer', (True, False)),
     ('w/*', (False, True)),
@@ -245,13 +235,6 @@ def test_more_clients_change_nothing_for_the_first(name):
 def test_splits_make_one_of_the_vectors_private(split, private):
   model = _build().model
   assert partition_lib.from_scheme(model, split).is_private == private
-
-
-def test_adaptors_are_as_large_as_the_vectors():
-  """A vector has no smaller factors."""
-  adapted = adaptors.floral(_build().model, 2, rank=1)
-  shapes = [entry.adaptor.shapes(2) for entry in adapted.plan]
-  assert [list(s.values()) for s in shapes] == [[(2, 10)], [(2, 4)]]
 
 
 @pytest.mark.parametrize('name', _NAMES)

@@ -121,6 +121,19 @@ def test_without_examples_to_measure_on_the_global_model_stays():
   )
 
 
+def test_every_fifth_example_is_held_out():
+  data = client_data.pad(
+      client_data.dense(0, np.arange(11.0)[:, None], np.arange(11)), 13
+  )
+  kept, held = fedavg_finetuned.hold_out(rounds.tensors(data))
+  for part, expected in ((kept, [0, 1, 2, 3, 5, 6, 7, 8, 10]), (held, [4, 9])):
+    assert part['num_examples'] == len(expected)
+    for rows in part['examples'].values():
+      np.testing.assert_array_equal(
+          np.ravel(rows)[:len(expected)], expected
+      )
+
+
 def test_a_classifier_is_chosen_by_accuracy():
   """Of 20 examples 4 are held out; the first model's accuracy is NumPy's."""
   model = problems.tiny_model()

@@ -23,7 +23,8 @@ def _batch(model, num_rows=4, num_classes=3):
     y = tf.constant(rng.normal(size=shape), model.y_spec.dtype)
   else:
     y = tf.constant(rng.integers(num_classes, size=num_rows), tf.int32)
-  return problems.batch(tf.constant(x, model.x_spec.dtype), y)
+  batch = problems.batch(tf.constant(x, model.x_spec.dtype), y)
+  return batch._replace(seed=random.key(0, 7))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
+from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 from tff_pers.models import functional
@@ -180,6 +181,15 @@ def tiny_clients():
       )
       for i in range(5)
   ]
+
+
+def batch(x, y, mask=None, seed: int = 0) -> client_data.Batch:
+  """Returns rows as a batch; without a mask all of them count."""
+  if mask is None:
+    mask = [True] * len(y)
+  return client_data.Batch(
+      tf.constant(x), tf.constant(y), tf.constant(mask), random.key(seed)
+  )
 
 
 def quadratic_task(quadratics: Quadratics, **fields) -> task_lib.Task:

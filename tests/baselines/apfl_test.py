@@ -92,22 +92,6 @@ def test_step_uses_old_values_throughout():
   assert alpha != 0.4
 
 
-def test_process_equals_simulator():
-  problem = problems.q6()
-  hyperparameters = apfl.ApflHyperparameters(**_BUDGET)
-  process = apfl.build_apfl(
-      problem.model, hyperparameters, client_weighting='uniform'
-  )
-  states, client_states, _ = rounds.train(
-      process, [range(6)] * 2, problem.clients()
-  )
-  w, alpha, v = _q6(num_rounds=2)
-  rounds.assert_close(states[-1]['weights'], (w,))
-  for i in range(6):
-    rounds.assert_close(client_states[i]['alpha'], alpha[i])
-    rounds.assert_close(client_states[i]['weights'], (v[i],))
-
-
 def test_client_deploys_the_mixture_with_the_current_server_model():
   """Baselines 3.3; a client never seen mixes in the initial model."""
   process, states, client_states, _ = rounds.run('apfl')

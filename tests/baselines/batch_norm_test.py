@@ -10,6 +10,7 @@ import tensorflow_federated as tff
 from baselines import fedavg
 from baselines import fedavg_finetuned
 from tests import acting
+from tests import problems
 from tests.baselines import rounds
 from tff_pers.client_works import kernel_factors
 from tff_pers.client_works import local_gradient
@@ -245,10 +246,7 @@ def test_masks_of_steps_on_axis_1_are_those_of_keras():
   model = keras.from_keras(network, _LOSS)
   x = np.random.default_rng(0).normal(size=[4, 3, 2]).astype(np.float32)
   x[0, 1:], x[1, 2] = 0, 0
-  batch = client_data.Batch(
-      tf.constant(x), tf.constant([0, 1, 1, 0]), tf.fill([4], True),
-      tf.zeros([2], tf.int64),
-  )
+  batch = problems.batch(x, [0, 1, 1, 0])
   weights = model.initial_weights(0)
   _, moved = model.loss_and_gradient(weights, batch)
   network.compile(tf.keras.optimizers.SGD(0.0), _LOSS)

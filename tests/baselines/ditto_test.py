@@ -77,9 +77,8 @@ def test_posthoc_is_fedavg_with_five_personal_epochs_from_its_model():
   for _ in range(2):
     u = [x - 0.05 * a * (x - c) for x, a, c in zip(u, (1, 4), (1, -1))]
   np.testing.assert_allclose(w, np.mean(u), rtol=1e-12)
-  client = problem.clients()[1]
-  result = process.evaluate(states[-1], [()], [dict(adapt=client, test=client)])
+  result = rounds.evaluated(process, states[-1], (), problem.clients()[1])
   v = w
   for _ in range(5):  # One batch per epoch.
     v -= 0.02 * (4 * (v + 1) + 0.3 * (v - w))
-  np.testing.assert_allclose(result[0]['loss'], 2 * (v + 1) ** 2, rtol=1e-12)
+  np.testing.assert_allclose(result['loss'], 2 * (v + 1) ** 2, rtol=1e-12)

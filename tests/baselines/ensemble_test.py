@@ -17,10 +17,6 @@ _VALUES = dict(local_steps=5, batch_size=2, learning_rate=0.1)
 _GROUPS = np.array([0, 1, 1, 0, 0])
 
 
-def _row(models, c):
-  return tf.nest.map_structure(lambda leaf: leaf[c], models)
-
-
 def test_oracle_is_separate_fedavg_runs_of_the_groups():
   """Baselines 4.3: each restricted to its group's cohort members."""
   model = problems.tiny_model()
@@ -35,14 +31,16 @@ def test_oracle_is_separate_fedavg_runs_of_the_groups():
   clients = problems.tiny_clients()
   for c in range(2):
     state = alone.initialize_seeded(rounds.SEED)
-    state['weights'] = _row(start['models'], c)
+    state['weights'] = mixtures.select(start['models'], c)
     for cohort in rounds.COHORTS:
       members = [i for i in cohort if _GROUPS[i] == c]
       assert members
       state = alone.next(
           state, [()] * len(members), [clients[i] for i in members]
       )['state']
-    rounds.assert_close(_row(states[-1]['models'], c), state['weights'])
+    rounds.assert_close(
+        mixtures.select(states[-1]['models'], c), state['weights']
+    )
   both = [dict(adapt=clients[i], test=clients[i]) for i in (1, 4)]
   results = process.evaluate(states[-1], [(), ()], both)
   np.testing.assert_array_equal([r['router'] for r in results], [[0, 1], [1, 0]])
@@ -95,7 +93,7 @@ def test_one_step_takes_all_gradients_at_the_old_point():
   x, y = client['examples']['x'], client['examples']['y']
   pi = np.exp(t) / np.exp(t).sum()
   logits = np.stack([
-      model.predict(_row(models, c), x, True, None) for c in range(3)
+      model.predict(mixtures.select(models, c), x, True, None) for c in range(3)
   ])
   out = np.einsum('c,cbk->bk', pi, logits)
   p = np.exp(out) / np.exp(out).sum(axis=1, keepdims=True)
@@ -152,9 +150,8 @@ def test_small_weights_are_skipped_when_a_client_deploys():
   assert weights['mixing'][0] == 0 and weights['mixing'][1] > 0.999
   kept = collections.OrderedDict(router=np.array([0.0, 6.0]))
   assert process.client_model(states[-1], kept, 0)['mixing'][0] > 2e-3
-  client = problems.tiny_clients()[4]
-  [result] = process.evaluate(
-      states[-1], [client_state], [dict(adapt=client, test=client)]
+  result = rounds.evaluated(
+      process, states[-1], client_state, problems.tiny_clients()[4]
   )
   np.testing.assert_allclose(result['router'][0], 1 / (1 + np.exp(7)))
 
@@ -177,7 +174,8 @@ def test_new_clients_learn_a_router(router, known):
   np.testing.assert_allclose(waiting['router'], known)
   x, y = data['examples']['x'][:7], data['examples']['y'][:7]
   logits = [
-      model.predict(_row(state['models'], c), x, False, None) for c in range(2)
+      model.predict(mixtures.select(state['models'], c), x, False, None)
+      for c in range(2)
   ]
   t = tf.zeros([2], tf.float64)
   for _ in range(5):

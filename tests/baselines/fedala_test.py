@@ -161,13 +161,6 @@ def test_rounds_are_those_of_numpy():
   assert 11 < passes[2] < 101 and np.any(expected[0][1] < 0.99)
 
 
-def test_a_client_deploys_what_it_trained_last():
-  process, states, own, _ = rounds.run('fedala')
-  rounds.assert_identical(
-      process.client_model(states[-1], own[1], 1), own[1]['weights']
-  )
-
-
 def test_last_layers():
   model = problems.tiny_model()
   for count, expected in ((0, []), (1, [2, 3]), (5, [0, 1, 2, 3])):

@@ -41,14 +41,14 @@ def test_client_deploys_its_iterate_of_the_coming_round():
   process, states, _, _ = rounds.run('fedavg_finetuned')
   fedavg_process, fedavg_states, _, _ = rounds.run('fedavg')
   client = problems.tiny_clients()[3]
-  both = [dict(adapt=client, test=client)]
   # FedAvg on that client alone: w of the next round is its u.
   alone = fedavg_process.next(fedavg_states[-1], [()], [client])['state']
-  actual = process.evaluate(states[-1], [()], both)[0]
-  expected = fedavg_process.evaluate(alone, [()], both)[0]
-  unadapted = fedavg_process.evaluate(fedavg_states[-1], [()], both)[0]
-  np.testing.assert_allclose(actual['loss'], expected['loss'], rtol=1e-12)
-  assert abs(actual['loss'] - unadapted['loss']) > 1e-3
+  actual = rounds.evaluated(process, states[-1], (), client)['loss']
+  np.testing.assert_allclose(
+      actual, rounds.loss(alone['weights'], client), rtol=1e-12
+  )
+  unadapted = rounds.loss(fedavg_states[-1]['weights'], client)
+  assert abs(actual - unadapted) > 1e-3
 
 
 def test_last_layer_alone_is_fine_tuned():

@@ -54,9 +54,8 @@ def test_gradient_of_the_m_step_is_that_of_the_marginal_loss():
   model, data = problems.tiny_model(), problems.tiny_clients()[4]
   models = mixtures.initial_models(model, 3, 1)
   pi = tf.constant([0.2, 0.5, 0.3], tf.float64)
-  batch = client_data.Batch(
-      tf.constant(data['examples']['x']), tf.constant(data['examples']['y']),
-      tf.constant([True] * 5 + [False] * 2), random.key(0),
+  batch = problems.batch(
+      *map(data['examples'].get, 'xy'), [True] * 5 + [False] * 2
   )
   def losses():
     return tf.stack([
@@ -197,48 +196,42 @@ def test_new_clients_take_five_e_steps_and_others_one():
 def test_deploys_the_mixture_of_probabilities():
   """Baselines 4.1: test loss is -log sum_c pi_c p_c(y)."""
   process, states, client_states, _ = rounds.run('fedem')
-  model, client = problems.tiny_model(), problems.tiny_clients()[0]
-  [result] = process.evaluate(
-      states[-1], [client_states[0]], [dict(adapt=client, test=client)]
-  )
+  client = problems.tiny_clients()[0]
+  result = rounds.evaluated(process, states[-1], client_states[0], client)
   table = fedem.negative_log_likelihoods(
-      model, states[-1]['models'], 3, rounds.tensors(client)
+      problems.tiny_model(), states[-1]['models'], 3, rounds.tensors(client)
   )
   expected = -np.mean(np.log(np.exp(-table) @ result['router']))
   np.testing.assert_allclose(result['loss'], expected, rtol=1e-12)
 
 
-def test_squared_errors_are_likelihoods_of_unit_variance():
-  """Baselines 4.1: sum of squares / 2; also of several targets."""
-  for num_targets in (1, 3):
-    model = zoo.build(
-        'linear_regression', tf.TensorSpec([None, 2]), 0,
-        num_targets=num_targets,
-    )
-    shape = [1] if num_targets == 1 else [1, 3]
-    data = rounds.tensors(client_data.dense(
-        0, np.zeros([1, 2], np.float32), np.full(shape, 2, np.float32)
-    ))
-    models = mixtures.initial_models(model, 1, 0)
-    np.testing.assert_allclose(
-        fedem.negative_log_likelihoods(model, models, 1, data),
-        [[num_targets * 4 / 2]], rtol=1e-6,
-    )
+def _regression(num_targets):
+  return zoo.build(
+      'linear_regression', tf.TensorSpec([None, 2]), 0, num_targets=num_targets
+  )
 
 
-@pytest.mark.parametrize('loss', ['mse', tf.keras.losses.MeanSquaredError()])
-def test_squared_errors_of_keras_are_likelihoods_too(loss):
+def _of_keras(loss):
   layer = tf.keras.layers.Dense(3, input_shape=(2,))
-  model = keras.from_keras(
+  return keras.from_keras(
       tf.keras.Sequential([layer]), loss, y_spec=tf.TensorSpec([None, 3])
   )
+
+
+@pytest.mark.parametrize('model', [
+    _regression(1), _regression(3), _of_keras('mse'),
+    _of_keras(tf.keras.losses.MeanSquaredError()),
+], ids=['one', 'several', 'name', 'object'])
+def test_squared_errors_are_likelihoods_of_unit_variance(model):
+  """Baselines 4.1: sum of squares / 2; also of several targets."""
+  shape = [1, *model.y_spec.shape[1:]]
   data = rounds.tensors(client_data.dense(
-      0, np.zeros([1, 2], np.float32), np.full([1, 3], 2, np.float32)
+      0, np.zeros([1, 2], np.float32), np.full(shape, 2, np.float32)
   ))
-  models = mixtures.initial_models(model, 1, 0)
   np.testing.assert_allclose(
-      fedem.negative_log_likelihoods(model, models, 1, data), [[6.0]],
-      rtol=1e-6,
+      fedem.negative_log_likelihoods(
+          model, mixtures.initial_models(model, 1, 0), 1, data
+      ), [[np.prod(shape) * 4 / 2]], rtol=1e-6,
   )
 
 

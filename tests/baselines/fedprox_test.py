@@ -97,17 +97,12 @@ def test_epochs_are_drawn_for_every_client_and_round():
   assert np.any(np.ptp(np.round(epochs), axis=1) > 0)
 
 
-@pytest.mark.parametrize('text', ['3', '0:2', '4:3', '1:2:3', 'few:many'])
-def test_raises_on_what_is_no_range(text):
-  with pytest.raises(ValueError, match='`epochs_range` must be off, or two'):
-    fedprox.FedProxHyperparameters(epochs_range=text)
-
-
-def test_raises_on_a_number_of_steps_beside_a_range():
+def test_a_range_of_epochs_is_two_numbers_instead_of_steps():
+  """Examples that are visited are those of its mean."""
+  for text in ('3', '0:2', '4:3', '1:2:3', 'few:many'):
+    with pytest.raises(ValueError, match='`epochs_range` must be off, or two'):
+      fedprox.FedProxHyperparameters(epochs_range=text)
   with pytest.raises(ValueError, match='`local_steps` must be left at 20'):
     fedprox.FedProxHyperparameters(epochs_range='1:2', local_steps=5)
-
-
-def test_examples_visited_are_those_of_the_mean_number_of_epochs():
   drawn = fedprox.FedProxHyperparameters(epochs_range='1:2')
   assert drawn.num_visited(34) == 51

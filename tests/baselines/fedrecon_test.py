@@ -26,11 +26,9 @@ def test_with_all_data_in_both_sets_it_is_stateless_fedalt_bit_for_bit():
   other, *expected = rounds.run('fedalt', stateless=True, **more)
   rounds.assert_identical(found, expected)
   data = problems.tiny_clients()[3]
-  evaluated = [
-      p.evaluate(found[0][-1], [()], [dict(adapt=data, test=data)])
-      for p in (process, other)
-  ]
-  rounds.assert_identical(*evaluated)
+  rounds.assert_identical(*(
+      rounds.evaluated(own, found[0][-1], (), data) for own in (process, other)
+  ))
 
 
 def test_without_private_weights_it_is_fedavg_bit_for_bit():

@@ -30,15 +30,6 @@ def test_with_adaptors_it_is_the_local_adaptor_without_preconditioner():
     rounds.assert_close(client_states[i], own)
 
 
-def test_client_deploys_global_and_own_weights():
-  process, states, client_states, _ = rounds.run('fedsim')
-  state, own = states[-1], client_states[2]
-  rounds.assert_identical(
-      process.client_model(state, own, 2),
-      [*rounds.leaves(state['weights']), *rounds.leaves(own)],
-  )
-
-
 def test_private_weights_are_the_own_ones_whoever_else_takes_part():
   process, states, client_states, _ = rounds.run('fedsim')
   clients = problems.tiny_clients()
@@ -52,14 +43,6 @@ def test_private_weights_are_the_own_ones_whoever_else_takes_part():
     rounds.assert_identical(alone, expected)
     assert np.any(rounds.leaves(own)[0] != rounds.leaves(expected)[0])
   assert np.any(rounds.leaves(after[0])[0] != rounds.leaves(after[1])[0])
-
-
-def test_a_client_that_never_took_part_has_its_part_of_the_initial_model():
-  process, states, client_states, _ = rounds.run('fedsim')
-  initial = problems.tiny_model().initial_weights(rounds.SEED)
-  fresh = process.initialize_client(states[-1], 4)
-  rounds.assert_identical(fresh, initial[2:])
-  assert np.any(rounds.leaves(client_states[0])[0] != initial[2])
 
 
 def test_both_gradients_are_taken_at_the_old_point():

@@ -9,7 +9,6 @@ from tests import problems
 from tests.baselines import rounds
 from tests.baselines import submodel_rounds as sr
 from tff_pers.core import random
-from tff_pers.data import client_data
 from tff_pers.models import submodels
 from tff_pers.models import zoo
 
@@ -119,18 +118,10 @@ def test_example_of_the_sheet():
 # --- Distillation. ---
 
 
-def _batch(model):
-  data = problems.tiny_clients()[4]['examples']
-  return model, client_data.Batch(
-      tf.constant(data['x']), tf.constant(data['y']), tf.fill([7], True),
-      random.key(0),
-  )
-
-
 def test_a_teacher_learns_nothing_from_itself():
   """Baselines 7.4: the second term has gradient 0, and is the entropy."""
   parts = sr.parts()
-  model, batch = _batch(parts.base)
+  model, batch = parts.base, rounds.whole_batch(problems.tiny_clients()[4])
   weights = model.initial_weights(0)
   taught = fjord.distilled(model, model, parts.static(0))
   loss, gradient = taught.loss_and_gradient(weights, batch)
@@ -144,7 +135,7 @@ def test_a_teacher_learns_nothing_from_itself():
 def test_a_student_learns_from_its_teacher_as_it_is():
   """Gradient of CE(z, y), and that of the student with a constant target."""
   parts = sr.parts()
-  model, batch = _batch(parts.base)
+  model, batch = parts.base, rounds.whole_batch(problems.tiny_clients()[4])
   weights = model.initial_weights(0)
   kept = parts.static(1)
   taught = fjord.distilled(model, parts.tiers[1], kept)
@@ -176,14 +167,3 @@ def test_a_step_with_distillation_trains_all_that_a_client_has():
 def test_raises_on_distillation_without_classes():
   with pytest.raises(ValueError, match='`distill` must be false for a model'):
     _build(sr.vector_parts(), distill=True)
-
-
-def test_clients_deploy_the_first_units_of_their_capacity():
-  process = _build()
-  state, weights = sr.start(process)
-  for index in (0, 1, 2, 5, 7):
-    rounds.assert_identical(
-        list(process.client_model(state, (), index)),
-        sr.cut(weights, range(sr.COUNTS[sr.tier_of(index)])),
-    )
-  assert list(process.tier_parameters.values()) == [38, 20, 14]

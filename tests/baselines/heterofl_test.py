@@ -93,40 +93,12 @@ def test_example_of_the_sheet(client_weighting, first):
 
 def test_masked_loss_and_rows_are_those_of_numpy():
   """FedHM 2.6, A13: decay would move rows of classes that a client lacks."""
-  process = _build(masked_loss=True, client_weighting='examples')
-  state, weights = sr.start(process)
-  clients = [sr.of_class(0, 1), problems.tiny_clients()[1], sr.of_class(2, 1)]
-  owned = [(0, 1), (1, 1), (0, 1)]
-  assert set(clients[1]['examples']['y']) == {0, 1}
-  trained = [
-      (UNITS[i], sr.train(
-          sr.cut(weights, UNITS[i]), sr.batches(client, 0), owned=owned[i]
-      )) for i, client in enumerate(clients)
-  ]
-  shares = [float(client['num_examples']) for client in clients]
-  expected = sr.average(weights, trained, shares, owned)
-  after, _ = sr.play(process, state, (0, 1, 2), clients)
-  for actual, leaf in zip(after['weights'], expected):
-    np.testing.assert_allclose(actual, leaf, rtol=1e-10, atol=1e-12)
-  # Nobody has class 0.
-  after, _ = sr.play(process, state, (0, 2), clients)
-  np.testing.assert_array_equal(after['weights'][2][:, 0], weights[2][:, 0])
-  assert after['weights'][3][0] == weights[3][0]
-  assert after['weights'][3][1] != weights[3][1]
+  sr.assert_masked_rounds(
+      _build(masked_loss=True, client_weighting='examples'), UNITS
+  )
 
 
 # --- What is sent, deployed and evaluated. ---
-
-
-def test_bytes_are_those_of_the_sub_models(plain):
-  state, _ = sr.start(plain)
-  sizes = [6 * 6 + 2, 6 * 3 + 2, 6 * 2 + 2]  # Parameters, float64.
-  _, metrics = sr.play(plain, state, (0, 1, 2))
-  assert metrics['bytes_down'] == metrics['bytes_up']
-  np.testing.assert_allclose(metrics['bytes_up'], 8 * sum(sizes) / 3)
-  _, metrics = sr.play(plain, state, (2,))
-  assert metrics['bytes_up'] == 8 * sizes[2]
-  assert plain.tier_parameters == dict(zip(('1', '0.5', '0.333333'), sizes))
 
 
 def test_clients_deploy_the_first_units_of_their_tiers(plain):

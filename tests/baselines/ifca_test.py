@@ -72,17 +72,14 @@ def test_choice_is_by_training_data_and_reported():
   No client is between two models: rounding, about 1e-16, never chooses.
   """
   process, states, _, _ = rounds.run('ifca')
-  clients, model = problems.tiny_clients(), problems.tiny_model()
+  clients = problems.tiny_clients()
   both = [dict(adapt=clients[i], test=clients[0]) for i in range(5)]
   results = process.evaluate(states[-1], [()] * 5, both)
   for client, result in zip(clients, results):
-    losses = []
-    for j in range(2):
-      weights = tf.nest.map_structure(lambda leaf: leaf[j], states[-1]['models'])
-      x, y = client['examples']['x'], client['examples']['y']
-      losses.append(np.mean(model.example_loss(
-          y, model.predict(weights, x, False, None)
-      )))
+    losses = [
+        rounds.loss(mixtures.select(states[-1]['models'], j), client)
+        for j in range(2)
+    ]
     assert np.abs(losses[0] - losses[1]) > 1e-3
     np.testing.assert_array_equal(
         result['router'], np.eye(2)[np.argmin(losses)]
@@ -167,10 +164,7 @@ def test_the_last_round_of_warmup_makes_the_other_models():
   assert 0 < abs(second - first) < 1
 
 
-def test_raises_on_restarts_with_warmup():
+def test_options_that_exclude_each_other_and_what_a_gradient_visits():
   with pytest.raises(ValueError, match='`restarts` must be 1 with warmup_round'):
     ifca.IfcaHyperparameters(restarts=2, warmup_rounds=3)
-
-
-def test_a_full_gradient_visits_every_example_once():
   assert ifca.IfcaHyperparameters(average='gradient').num_visited(34) == 34

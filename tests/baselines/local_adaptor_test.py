@@ -97,22 +97,17 @@ def test_a_client_that_never_trains_learns_its_adaptors_alone():
   state, data = states[-1], problems.tiny_clients()[4]
   data = collections.OrderedDict(data, index=np.int32(5))
   own = process.initialize_client(state, 5)
-  result = process.evaluate(state, [own], [dict(adapt=data, test=data)])[0]
+  result = rounds.evaluated(process, state, own, data)
   adapted = _adapted_like(process)
-  message = rounds.message(
-      tf.nest.map_structure(tf.constant, state['weights']), rounds.SEED, 3
-  )
+  message = rounds.message(rounds.tensors(state['weights']), rounds.SEED, 3)
   base, learned, _ = local_adaptor.train(
-      adapted, message, tf.nest.map_structure(tf.constant, own),
+      adapted, message, rounds.tensors(own),
       rounds.tensors(data), _hyperparameters(),
       router_training.Rates(0.0, _hyperparameters().adaptor_rate(adapted)),
       num_epochs=5, batch_size=2,
   )
   def loss(own):
-    weights = local_adaptor.combine(adapted, base, own)
-    y, x = data['examples']['y'], data['examples']['x']
-    predictions = adapted.base.predict(weights, x, False, None)
-    return tf.reduce_mean(adapted.base.example_loss(y, predictions))
+    return rounds.loss(local_adaptor.combine(adapted, base, own), data)
   np.testing.assert_allclose(result['loss'], loss(learned), rtol=1e-9)
   assert result['loss'] < loss(own) - 1e-2
 

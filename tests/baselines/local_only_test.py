@@ -6,7 +6,6 @@ import tensorflow as tf
 from baselines import local_only
 from tests import problems
 from tests.baselines import rounds
-from tff_pers.composition import deployment
 
 
 def test_state_ends_at_the_own_minimizer():
@@ -39,12 +38,9 @@ def test_clients_start_at_the_initial_model_of_every_method():
 def test_client_deploys_its_state():
   process, states, client_states, _ = rounds.run('local_only')
   client = problems.tiny_clients()[1]
-  metrics = process.evaluate(
-      states[-1], [client_states[1]], [dict(adapt=client, test=client)]
-  )[0]
+  metrics = rounds.evaluated(process, states[-1], client_states[1], client)
   weights = process.client_model(states[-1], client_states[1], 1)
   rounds.assert_identical(weights, client_states[1])
-  expected = deployment.deployed_metrics(
-      process.deployed, weights, rounds.tensors(client)
+  np.testing.assert_allclose(
+      metrics['loss'], rounds.loss(weights, client), rtol=1e-12
   )
-  np.testing.assert_allclose(metrics['loss'], expected['loss'], rtol=1e-12)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from baselines import maml as baselines_maml
 from tests import problems
@@ -70,28 +69,25 @@ def test_one_step_is_perfedavg_with_one_step():
   )
   # The same adaptation, too.
   data = problems.tiny_clients()
-  both = [dict(adapt=data[3], test=data[4])]
-  np.testing.assert_allclose(
-      process.evaluate(states[-1], [()], both)[0]['loss'],
-      other.evaluate(expected[-1], [()], both)[0]['loss'], rtol=1e-12,
-  )
+  np.testing.assert_allclose(*(
+      rounds.evaluated(own, after[-1], (), data[3], data[4])['loss']
+      for own, after in ((process, states), (other, expected))
+  ), rtol=1e-12)
 
 
 def test_clients_deploy_after_as_many_steps_as_asked():
   """Others see the model before adaptation."""
   process, states, _, _ = rounds.run('fomaml', adaptation_steps=4, steps=2)
-  data, model = problems.tiny_clients()[3], problems.tiny_model()
-  found = process.evaluate(states[-1], [()], [dict(adapt=data, test=data)])
+  data = problems.tiny_clients()[3]
+  found = rounds.evaluated(process, states[-1], (), data)
   adapted, _ = local_sgd.train(
-      model, tf.nest.map_structure(tf.constant, states[-1]['weights']),
+      problems.tiny_model(), rounds.tensors(states[-1]['weights']),
       rounds.tensors(data), learning_rate=0.1, num_steps=2,
       batch_size=2, seed=random.key(rounds.SEED, 3, 3, 0),
   )
-  losses = model.example_loss(
-      data['examples']['y'],
-      model.predict(adapted, data['examples']['x'], False, 0),
+  np.testing.assert_allclose(
+      found['loss'], rounds.loss(adapted, data), rtol=1e-12
   )
-  np.testing.assert_allclose(found[0]['loss'], np.mean(losses), rtol=1e-12)
   rounds.assert_identical(
       process.client_model(states[-1], (), 3), states[-1]['weights']
   )

@@ -11,7 +11,6 @@ from tests import problems
 from tests.baselines import rounds
 from tests.baselines import simulator
 from tff_pers.client_works import local_sgd
-from tff_pers.data import client_data
 
 _A, _C = np.array([1.0, 4.0]), np.array([1.0, -1.0])  # S2.
 
@@ -85,14 +84,10 @@ def test_strong_pull_tends_to_fedavg_at_rate_one_over_lam():
 def test_default_inner_steps_leave_a_small_error():
   """Baselines B13, 3.2: (1 - .05 (15 + a))^5 = 3.2e-4 for a = 1."""
   problem = problems.s2()
-  batch = problem.clients()[0]['examples']
-  batch = client_data.Batch(
-      tf.constant(batch['x']), tf.constant(batch['y']), tf.constant([True]),
-      tf.zeros([2], tf.int64),
-  )
   u = (tf.constant([3.0], tf.float64),)
   theta, _ = pfedme.prox_steps(
-      problem.model, pfedme.PFedMeHyperparameters(), u, u, batch
+      problem.model, pfedme.PFedMeHyperparameters(), u, u,
+      rounds.whole_batch(problem.clients()[0]),
   )
   prox = (1.0 * 1.0 + 15.0 * 3.0) / 16.0
   error = (theta[0][0] - prox) / (3.0 - prox)
@@ -140,9 +135,7 @@ def test_process_equals_simulator_and_deploys_theta():
   )
   rounds.assert_close(states[-1]['weights'], expected)
   data = problem.clients()[2]
-  loss = process.evaluate(
-      states[-1], [()], [dict(adapt=data, test=data)]
-  )[0]['loss']
+  loss = rounds.evaluated(process, states[-1], (), data)['loss']
   u = theta = expected[0]
   for _ in range(4):
     theta = u

@@ -45,18 +45,15 @@ def test_without_an_outer_step_nothing_moves():
   rounds.assert_identical(states[2]['weights'], states[1]['weights'])
   assert np.any(states[1]['weights'][0] != states[0]['weights'][0])
   data = problems.tiny_clients()[3]
-  found = process.evaluate(states[-1], [()], [dict(adapt=data, test=data)])
-  model = problems.tiny_model()
+  found = rounds.evaluated(process, states[-1], (), data)
   adapted, _ = local_sgd.train(
-      model, tf.nest.map_structure(tf.constant, states[-1]['weights']),
+      problems.tiny_model(), rounds.tensors(states[-1]['weights']),
       rounds.tensors(data), learning_rate=0.1, num_steps=3, batch_size=2,
       seed=random.key(rounds.SEED, 3, 3, 0),
   )
-  losses = model.example_loss(
-      data['examples']['y'],
-      model.predict(adapted, data['examples']['x'], False, 0),
+  np.testing.assert_allclose(
+      found['loss'], rounds.loss(adapted, data), rtol=1e-12
   )
-  np.testing.assert_allclose(found[0]['loss'], np.mean(losses), rtol=1e-12)
 
 
 def test_raises_without_rounds_over_which_it_falls():

@@ -11,7 +11,6 @@ import baselines  # pylint: disable=unused-import  Registers the methods.
 from tests import acting
 from tests import problems
 from tff_pers.config import methods
-from tff_pers.data import client_data
 
 # Cohorts of three rounds, smaller than the five clients; client 4 never trains.
 COHORTS = ((0, 2), (3, 1), (2, 0))
@@ -114,10 +113,7 @@ def run_weighted(name: str, client_weighting: str, **hyperparameters):
 
 def whole_batch(data):
   """Returns all examples of a client as one batch."""
-  x, y = (tf.constant(data['examples'][name]) for name in 'xy')
-  return client_data.Batch(
-      x, y, tf.fill(tf.shape(y)[:1], True), tf.zeros([2], tf.int64)
-  )
+  return problems.batch(*map(data['examples'].get, 'xy'))
 
 
 def gradient(weights, data):
@@ -129,6 +125,19 @@ def gradient(weights, data):
     logits = model.predict(weights, examples['x'], True, None)
     loss = tf.reduce_mean(model.example_loss(examples['y'], logits))
   return loss, tape.gradient(loss, weights)
+
+
+def loss(weights, data):
+  """Returns the mean loss of the tiny model on all examples of a client."""
+  model, (x, y) = problems.tiny_model(), map(data['examples'].get, 'xy')
+  return np.mean(model.example_loss(y, model.predict(weights, x, False, None)))
+
+
+def evaluated(process, state, client_state, data, test=None):
+  """Returns the metrics of one client; without `test`, of what it adapts to."""
+  both = dict(adapt=data, test=data if test is None else test)
+  [found] = process.evaluate(state, [client_state], [both])
+  return found
 
 
 def message(weights, seed=0, round_num=0):

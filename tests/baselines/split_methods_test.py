@@ -114,12 +114,6 @@ def _learned(state, data, *, epochs, own=None, private_learning_rate=0.1):
   return [*body, *learned], [*body, *own]
 
 
-def _loss(weights, data):
-  model, (x, y) = problems.tiny_model(), map(data['examples'].get, 'xy')
-  losses = model.example_loss(y, model.predict(weights, x, False, None))
-  return np.mean(losses)
-
-
 @pytest.mark.parametrize(
     'name, options', slow.beyond(1, _STATEFUL) + slow.beyond(1, _STATELESS)
 )
@@ -130,13 +124,11 @@ def test_a_new_client_learns_its_private_weights_alone(name, options):
       problems.tiny_clients()[4], index=np.int32(5)
   )
   own = process.initialize_client(states[-1], 5)
-  actual = process.evaluate(states[-1], [own], [dict(adapt=data, test=data)])
+  actual = rounds.evaluated(process, states[-1], own, data)['loss']
   rates = {k: v for k, v in options.items() if k != 'stateless'}
   learned, before = _learned(states[-1], data, epochs=3, **rates)
-  np.testing.assert_allclose(
-      actual[0]['loss'], _loss(learned, data), rtol=1e-9
-  )
-  assert actual[0]['loss'] < _loss(before, data) - 1e-2
+  np.testing.assert_allclose(actual, rounds.loss(learned, data), rtol=1e-9)
+  assert actual < rounds.loss(before, data) - 1e-2
 
 
 def test_a_client_that_trains_learns_its_private_weights_once_more():
@@ -151,15 +143,13 @@ def test_a_client_that_trains_learns_its_private_weights_once_more():
   rounds.assert_identical(states[-1], plain[1][-1])
   rounds.assert_identical(own[0], plain[2][0])
   state, data = states[-1], problems.tiny_clients()[0]
-  actual = process.evaluate(state, [own[0]], [dict(adapt=data, test=data)])
+  actual = rounds.evaluated(process, state, own[0], data)['loss']
   learned, before = _learned(
       state, data, epochs=2, own=[tf.constant(leaf) for leaf in own[0]],
       **options
   )
-  np.testing.assert_allclose(
-      actual[0]['loss'], _loss(learned, data), rtol=1e-9
-  )
-  assert actual[0]['loss'] < _loss(before, data) - 1e-3
+  np.testing.assert_allclose(actual, rounds.loss(learned, data), rtol=1e-9)
+  assert actual < rounds.loss(before, data) - 1e-3
 
 
 @pytest.mark.parametrize('name, options', _STATELESS)
@@ -168,11 +158,11 @@ def test_stateless_clients_are_all_evaluated_as_new_ones(name, options):
       name, adapt_epochs=3, **options
   )
   state, data = states[-1], problems.tiny_clients()[2]
-  actual = process.evaluate(
-      state, [client_states[2]], [dict(adapt=data, test=data)]
-  )[0]
+  actual = rounds.evaluated(process, state, client_states[2], data)
   learned, before = _learned(state, data, epochs=3)
-  np.testing.assert_allclose(actual['loss'], _loss(learned, data), rtol=1e-9)
+  np.testing.assert_allclose(
+      actual['loss'], rounds.loss(learned, data), rtol=1e-9
+  )
   rounds.assert_identical(
       process.client_model(state, client_states[2], 2), before
   )

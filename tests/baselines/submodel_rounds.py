@@ -176,6 +176,33 @@ def assert_rounds(process, expected_round, client_weighting, cohorts=COHORTS):
       np.testing.assert_allclose(actual, leaf, rtol=1e-10, atol=1e-12)
 
 
+def assert_masked_rounds(process, units):
+  """Checks rounds, by examples, in which only client 1 has both classes.
+
+  Decay would move the row of class 0 at who lacks it.
+
+  Args:
+    process: The method, with a masked loss.
+    units: The units of clients 0 to 2.
+  """
+  state, weights = start(process)
+  clients = [of_class(0, 1), problems.tiny_clients()[1], of_class(2, 1)]
+  owned = [(0, 1), (1, 1), (0, 1)]
+  assert set(clients[1]['examples']['y']) == {0, 1}
+  expected = average(weights, [
+      (own, train(cut(weights, own), batches(client, 0), owned=classes))
+      for own, client, classes in zip(units, clients, owned)
+  ], [float(client['num_examples']) for client in clients], owned)
+  after, _ = play(process, state, (0, 1, 2), clients)
+  for actual, leaf in zip(after['weights'], expected):
+    np.testing.assert_allclose(actual, leaf, rtol=1e-10, atol=1e-12)
+  # Nobody has class 0.
+  after, _ = play(process, state, (0, 2), clients)
+  np.testing.assert_array_equal(after['weights'][2][:, 0], weights[2][:, 0])
+  assert after['weights'][3][0] == weights[3][0]
+  assert after['weights'][3][1] != weights[3][1]
+
+
 def moved(before, after):
   """Returns the hidden units whose weights differ, a list."""
   differs = [

@@ -79,15 +79,11 @@ def test_each_epoch_is_a_permutation_with_short_last_batch(
     assert sorted(sum(own, [])) == list(range(num_examples))
 
 
-def test_epochs_are_permuted_afresh():
-  """20! orders: two equal ones would be a fault, not chance."""
-  batches = _rows(20, 20, batch_size=20, num_epochs=3)
-  assert len({tuple(b) for b in batches}) == 3
-  assert tuple(batches[0]) != tuple(range(20))
-
-
 def test_first_place_is_uniform():
-  """Of 4 rows each comes first in 1000 +- 27 of 4000 epochs: 5 deviations."""
+  """Of 4 rows each comes first in 1000 +- 27 of 4000 epochs: 5 deviations.
+
+  So every epoch has an order of its own.
+  """
   first = [b[0] for b in _rows(4, 4, batch_size=4, num_epochs=4000)]
   assert np.abs(np.bincount(first, minlength=4) - 1000).max() < 5 * 27.4
 
@@ -190,19 +186,6 @@ def test_without_a_batch_size_all_rows_are_one_batch(batch_size, budget):
   )[0] == 0
 
 
-def test_whole_batches_have_keys_of_their_own_step():
-  def note(state, batch):
-    t, keys = state
-    return t + 1, tf.where(tf.range(3)[:, None] == t, batch.seed, keys)
-  init = (tf.constant(0), tf.zeros([3, 2], tf.int64))
-  whole, parted = (
-      client_data.fold_batches(
-          _data(4), note, init, seed=_key(0), num_steps=3, batch_size=size
-      )[1] for size in (0, 4)
-  )
-  np.testing.assert_array_equal(whole, parted)
-
-
 @pytest.mark.parametrize('size, expected', [(2, 3), (5, 1), (0, 1), (None, 1)])
 def test_batches_per_epoch(size, expected):
   assert client_data.batches_per_epoch(np.int32(5), size) == expected
@@ -211,22 +194,18 @@ def test_batches_per_epoch(size, expected):
 
 def test_steps_have_keys_of_their_own():
   """Else dropout would leave out the same units in all steps of a round."""
-  data = client_data.dense(0, np.arange(6.0), np.zeros(6, np.int32))
   def note(state, batch):
     t, keys = state
     row = tf.range(5)[:, None] == t
     return t + 1, tf.where(row, batch.seed, keys)
-  _, keys = client_data.fold_batches(
-      data, note, (tf.constant(0), tf.zeros([5, 2], tf.int64)), seed=_key(0),
-      batch_size=2, num_steps=5,
+  whole, parted = (
+      client_data.fold_batches(
+          _data(4), note, (tf.constant(0), tf.zeros([5, 2], tf.int64)),
+          seed=_key(0), batch_size=size, num_steps=5,
+      )[1] for size in (0, 2)
   )
-  assert len(np.unique(keys, axis=0)) == 5
-
-
-def test_key_decides_batches():
-  budget = dict(batch_size=20, num_epochs=1)
-  assert _rows(20, 20, 1, **budget) == _rows(20, 20, 1, **budget)
-  assert _rows(20, 20, 1, **budget) != _rows(20, 20, 2, **budget)
+  assert len(np.unique(parted, axis=0)) == 5
+  np.testing.assert_array_equal(whole, parted)
 
 
 def _trace(data, **budget):
@@ -286,6 +265,19 @@ def test_mean_of_what_the_steps_report(budget):
   )
   assert num_steps == budget.get('num_steps', 6)
   np.testing.assert_allclose(mean, seen / num_steps, rtol=1e-15)
+  examples = data['examples']
+  dataset = tf.data.Dataset.from_tensor_slices(
+      (examples['x'], examples['y'])
+  ).batch(3)
+  found, expected = (
+      client_data.fold_batches(
+          some, _reporting_step, zero, seed=_key(1), reports=True, **budget,
+          **options,
+      ) for some, options in (
+          (dataset, {}), (data, dict(batch_size=3, shuffle=False)),
+      )
+  )
+  np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize('dtype', [tf.float32, tf.float64])
@@ -304,19 +296,6 @@ def test_the_mean_of_halves_is_exact():
       seed=_key(1), batch_size=2, num_steps=5000, reports=True,
   )
   assert mean == 1.5
-
-
-def test_mean_over_a_dataset_is_that_over_dense_data():
-  data = _data(7)
-  x, y = data['examples']['x'], data['examples']['y']
-  dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(3)
-  zero = tf.constant(0.0, tf.float64)
-  options = dict(seed=_key(1), num_steps=5, reports=True)
-  found = client_data.fold_batches(dataset, _reporting_step, zero, **options)
-  expected = client_data.fold_batches(
-      data, _reporting_step, zero, batch_size=3, shuffle=False, **options
-  )
-  np.testing.assert_allclose(found, expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -408,3 +387,48 @@ def test_constants_are_copies_that_nobody_can_change(x):
     assert rows.dtype == data['examples'][name].dtype
     with pytest.raises(ValueError):
       rows.flags.writeable = True
+
+
+# --- Several independent batches per step. ---
+
+
+def _tuples(seeds, **budget):
+  """Returns the labels seen, an array [steps, uses, batch], masked ones -1."""
+  seen = tf.TensorArray(tf.int32, 0, dynamic_size=True)
+
+  def step(state, batches):
+    t, seen = state
+    labels = tf.stack([tf.where(b.mask, b.y, -1) for b in batches])
+    return t + 1, seen.write(t, labels)
+
+  _, seen = client_data.fold_batch_tuples(
+      _data(7), step, (tf.constant(0), seen), seeds=seeds, **budget
+  )
+  return seen.stack().numpy()
+
+
+def test_every_use_visits_what_fold_batches_visits_under_its_key():
+  budget, seeds = dict(batch_size=3, num_epochs=2), (_key(1), _key(2))
+  together = _tuples(seeds, **budget)
+  assert together.shape == (6, 2, 3)
+  for use, seed in enumerate(seeds):
+    alone = _tuples((seed,), **budget)
+    np.testing.assert_array_equal(together[:, use], alone[:, 0])
+  assert not np.array_equal(together[:, 0], together[:, 1])
+
+
+def test_datasets_give_consecutive_batches():
+  data = tf.data.Dataset.from_tensor_slices(
+      (np.zeros([6, 1]), np.arange(6, dtype=np.int32))
+  ).batch(2)
+
+  def step(seen, batches):
+    return tf.concat([seen, *[b.y for b in batches]], 0)
+
+  seen = lambda **budget: client_data.fold_batch_tuples(
+      data, step, tf.zeros([0], tf.int32), seeds=(_key(1), _key(2)), **budget
+  )
+  # Two steps of two batches: the fourth batch is the first one again.
+  np.testing.assert_array_equal(seen(num_steps=2), [0, 1, 2, 3, 4, 5, 0, 1])
+  # One epoch has as many steps as batches.
+  np.testing.assert_array_equal(seen(num_epochs=1), [*range(6), *range(6)])

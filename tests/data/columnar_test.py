@@ -10,7 +10,6 @@ import pyarrow as pa
 from pyarrow import parquet
 import pytest
 
-from tests import built
 from tff_pers.data import arrow_files
 from tff_pers.data import cells
 from tff_pers.data import columnar
@@ -20,10 +19,9 @@ from tff_pers.data import readings
 _ALL = readings.Reading('csv', missing=True, texts=True)
 
 
-def _csv(tmp_path, text, name='my.csv'):
-  path = tmp_path / name
-  content = text.encode('utf-8')
-  path.write_bytes(gzip.compress(content) if name.endswith('gz') else content)
+def _csv(tmp_path, text):
+  path = tmp_path / 'my.csv'
+  path.write_text(text, encoding='utf-8')
   return str(path)
 
 
@@ -68,33 +66,6 @@ def test_columns_are_found_by_name_and_sorted_clients_have_codes(tmp_path):
   assert table.place(2) == 'line 5 of client a'
 
 
-def test_gzipped_csv_is_read(tmp_path):
-  text = 'client,y,a\n' + ''.join(f'c,{i % 2},{i}\n' for i in range(9))
-  table = _read(_csv(tmp_path, text, 'my.csv.gz'))
-  np.testing.assert_array_equal(table.x[:, 0], range(9))
-  assert table.position(8) == 'line 10'
-  with pytest.raises(errors.DataError, match="'x' at client c in line 11"):
-    _read(_csv(tmp_path, text + 'c,0,x\n', 'my.csv.gz'))
-
-
-@pytest.mark.usefixtures('small_batches')
-def test_whole_numbers_are_labels_spelled_as_in_the_file(tmp_path):
-  for y, dtype in (('0', np.int64), ('0.0', np.int64), ('.5', np.float64)):
-    table = _read(_csv(tmp_path, f'client,y,a\nc,{y},1\nc,1,2\n'))
-    assert table.y.dtype == dtype and table.classes is None
-    assert table.spelling == (y, '1')
-
-
-@pytest.mark.usefixtures('small_batches')
-def test_texts_in_y_are_classes_sorted_by_name(tmp_path):
-  text = 'client,y,a\n' + ''.join(
-      f'c,{label},1\n' for label in ['no', 'Yes', 'no', 'maybe']
-  )
-  table = _read(_csv(tmp_path, text))
-  assert table.classes == ('Yes', 'maybe', 'no')
-  np.testing.assert_array_equal(table.y, [2, 0, 2, 1])
-
-
 @pytest.mark.usefixtures('small_batches')
 def test_texts_have_codes_and_what_is_missing_is_nan(tmp_path):
   """Column c looks like numbers first; then 1.0 and 1 are two texts."""
@@ -112,21 +83,10 @@ def test_texts_have_codes_and_what_is_missing_is_nan(tmp_path):
   )
 
 
-def test_columns_that_are_known_as_texts_stay_texts(tmp_path):
-  reading = readings.Reading('csv', texts=True, text_columns=frozenset('a'))
-  table = _read(_csv(tmp_path, 'client,y,a\nk,0,1\nk,1,2\n'), reading)
-  assert table.columns[0].categories == ('1', '2')
-
-
 def test_without_y_all_are_zero_where_it_is_not_needed(tmp_path):
   reading = readings.Reading('csv', needs=('client',))
   table = _read(_csv(tmp_path, 'client,a\nk,1\nk,2\n'), reading)
   np.testing.assert_array_equal(table.y, [0, 0])
-
-
-def test_true_and_false_are_numbers(tmp_path):
-  table = _read(_csv(tmp_path, 'client,y,a\nk,0,True\nk,1,false\n'))
-  np.testing.assert_array_equal(table.x, [[1], [0]])
 
 
 _CELLS = strategies.one_of(
@@ -196,15 +156,12 @@ def test_parquet_holds_types(tmp_path):
 
 def test_parquet_targets_and_classes(tmp_path):
   columns = dict(client=['k'] * 3, a=[1, 2, 3])
-  path = _parquet(tmp_path, y=[0.0, 1.0, 1.0], **columns)
-  assert _read_parquet(path).spelling == ('0.0', '1.0')
-  path = _parquet(tmp_path, y=[0.5, 1.0, 1.0], **columns)
-  assert _read_parquet(path).y.dtype == np.float64
-  path = _parquet(tmp_path, y=[True, False, True], **columns)
-  np.testing.assert_array_equal(_read_parquet(path).y, [1, 0, 1])
-  assert _read_parquet(path).spelling == ('False', 'True')
-  path = _parquet(tmp_path, y=['b', 'a', 'b'], **columns)
-  assert _read_parquet(path).classes == ('a', 'b')
+  read = lambda y: _read_parquet(_parquet(tmp_path, y=y, **columns))
+  assert read([0.0, 1.0, 1.0]).spelling == ('0.0', '1.0')
+  assert read([0.5, 1.0, 1.0]).y.dtype == np.float64
+  table = read([True, False, True])
+  assert table.y.tolist() == [1, 0, 1] and table.spelling == ('False', 'True')
+  assert read(['b', 'a', 'b']).classes == ('a', 'b')
 
 
 @pytest.mark.parametrize('before', [
@@ -241,11 +198,7 @@ _BAD = [
         'client,a\n1,2\n',
         'no y among client, a. Tip: --csv_label_column names another column.$',
     ),
-    ('a,b,c,d,e,f,g,h,i\n', 'among a, b, c, d, e, f, g, h and 1 other. Tip'),
-    ('a,b,c,d,e,f,g,h,i,j\n', 'among a, b, c, d, e, f, g, h and 2 others. Tip'),
     ('client,y,split\n1,2,test\n', 'at least one column of features'),
-    ('client,y,a,a\n1,2,3,4\n', 'must name every column once'),
-    ('client,y,a\n', 'at least one example, found none'),
     ('client,y,a\n\n\n', 'at least one example, found none'),
     (
         ',client,y,a\n0,k,1,2\n',
@@ -256,19 +209,14 @@ _BAD = [
         r'column 4 without a name \(Unnamed: 0\). Tip: if it counts the rows',
     ),
     (
-        'client,y,a\n1,0,2\n7,1\n',
-        r'3 values in every line, found 2 in line 3 \(client 7\)',
-    ),
-    (
         'client,y,a\n"x\ny",0,2\n\n7,1,2,3\n',
         r'3 values in every line, found 4 in line 5 \(client 7\)',
     ),
     ('a,y,client\n1\n', r'found 1 in line 2 \(client unknown\)'),
     (
-        'client,y,a\n,0,2\n', 'must name the client .* none in line 2. Tip: give'
-        ' them a client, or remove these lines.$',
+        'client,y,a\n,0,2\nk,0,2\n,0,2\n,0,2\n', 'must name the client .* none'
+        ' in line 2 and 2 others. Tip: give them a client, or remove these lines.$',
     ),
-    ('client,y,a\n,0,2\nk,0,2\n,0,2\n,0,2\n', 'none in line 2 and 2 others.'),
     ('client,y,a\nk,0,2\n"a\tb",0,2\n', 'names of clients must'),
     (
         'client,y,a\nbob,0,two\n',
@@ -280,12 +228,10 @@ _BAD = [
         "a must be a number in every line, found '' at client bob in line 3."
         ' Tip: --csv_missing=mean',
     ),
-    ('client,y,a\nbob,0,nan\n', "found 'nan' .* Tip: --csv_missing=mean"),
     (
-        'client,y,a\nbob,0,-inf\n',
-        r"a must be finite \(float32\) .* found '-inf' at client bob in line 2",
+        'client,y,a\nbob,0,1e300\n',
+        r"a must be finite \(float32\) .* found '1e300' at client bob in line 2",
     ),
-    ('client,y,a\nbob,0,1e300\n', "must be finite .*'1e300' .* in line 2"),
     (
         'client,y,a\nbob,0,1\nbob,cat,1\n',
         "y must be a number .*'cat' at client bob in line 3",
@@ -317,16 +263,6 @@ def test_raises_on_bad_csv_and_names_file_and_line(tmp_path, text, message):
     _read(path)
   assert path in str(info.value)
   assert '\n' not in str(info.value)
-
-
-@pytest.mark.parametrize('text, message', [
-    ('bob,0.5,1\nbob,inf,1\n', 'targets .* in line 3 of client bob'),
-    ('ann,0,1\nbob,1,1\n', 'a client with at least 2 rows'),
-])
-def test_raises_on_bad_examples_and_names_the_line(tmp_path, text, message):
-  path = _csv(tmp_path, 'client,y,a\n' + text)
-  with pytest.raises(errors.DataError, match=message):
-    built.task('csv', path)
 
 
 def test_what_needs_another_flag_is_said_at_once(tmp_path):
@@ -376,16 +312,12 @@ def test_raises_on_csv_that_is_no_text(tmp_path, name, content):
 
 
 @pytest.mark.parametrize('columns, message', [
-    (dict(y=[None, None]), 'must hold y for at least one example'),
     (dict(a=[1.0, None]), "a must be a number .*'' at client k in row 1. Tip: "
      '--parquet_missing=mean'),
-    (dict(a=['x', 'y']), "'x' at client k in row 0.*--parquet_categories"),
     (dict(a=[1.0, np.inf]), "must be finite .*'inf' at client k in row 1"),
     (dict(a=[[1], [2]]), r'a must be numbers or texts, found list<.*Tip'),
-    (dict(a=np.array(['2020', '2021'], 'datetime64[s]')), 'found timestamp'),
     (dict(client=[0.5, 1.0]), 'client must be integers or texts, .* double'),
     (dict(client=['k', None]), 'must name the client in every row, .* in row 1'),
-    (dict(split=['train', None]), "split must .*'' at client k in row 1"),
     (dict(__index_level_0__=[3, 4]), r'to_parquet\(..., index=False\)'),
 ])
 def test_raises_on_bad_parquet_and_names_the_row(tmp_path, columns, message):
@@ -397,12 +329,11 @@ def test_raises_on_bad_parquet_and_names_the_row(tmp_path, columns, message):
   assert path in str(info.value) and '\n' not in str(info.value)
 
 
-@pytest.mark.parametrize('keep', [0.0, 0.5, 0.99])
+@pytest.mark.parametrize('keep', [0.0, 0.99])
 def test_raises_on_truncated_parquet(tmp_path, keep):
-  path = _parquet(tmp_path, client=['k'] * 99, y=[0, 1, 2] * 33, a=range(99))
-  with open(path, 'rb') as file:
-    content = file.read()
-  with open(path, 'wb') as file:
-    file.write(content[:int(keep * len(content))])
+  path = tmp_path / 'my.parquet'
+  _parquet(tmp_path, client=['k'] * 99, y=[0, 1, 2] * 33, a=range(99))
+  content = path.read_bytes()
+  path.write_bytes(content[:int(keep * len(content))])
   with pytest.raises(errors.DataError, match='must be a complete Parquet'):
-    _read_parquet(path)
+    _read_parquet(str(path))

@@ -91,15 +91,6 @@ def test_without_standardize_numbers_stay_and_missing_take_the_mean():
   assert fitted.outputs == ['a', 'a is missing', 'b', 'b is missing']
 
 
-def test_a_value_that_is_missing_in_new_rows_alone_takes_the_mean():
-  recipe = _recipe('a')
-  fitted = features.fit([np.array([[1], [3]], np.float32)], recipe)
-  np.testing.assert_array_equal(
-      fitted.apply(np.array([[_NAN], [3]], np.float32), recipe.columns),
-      [[0], [1]],
-  )
-
-
 def test_texts_are_one_hot_over_those_of_the_training_rows():
   recipe = _recipe('a', ('color', ('red', 'blue', 'green')))
   train = np.array([[1, 0], [3, 1], [1, 0], [3, _NAN]], np.float32)

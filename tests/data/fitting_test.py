@@ -192,8 +192,3 @@ def test_the_model_takes_what_was_made(path):
       ' with texts and missing values as zeros and ones they are 4 numbers.'
   )
   assert _build(path, _rows(), standardize=False).about.count('left as') == 1
-
-
-def test_raises_if_nobody_trains(path):
-  with pytest.raises(ValueError, match='`holdout_clients` must be .* found 12'):
-    _build(path, _rows(), holdout_clients=12)

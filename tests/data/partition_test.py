@@ -239,14 +239,10 @@ _DATA = dict(labels=_labels(60, 5), num_clients=6, seed=0)
     [
         ('dirichelt', {}, '`partition` must be one of by_client, class_groups'),
         ('iid[alpha=1]', {}, "partition iid must be one of: none; found"),
-        ('shards[classes=two]', {}, '`classes` must be an integer'),
-        ('shards[order=up]', {}, '`order` must be one of sorted, random'),
         ('shards[classes=6]', {}, '`classes` must be <= the 5 classes'),
         ('shards', dict(num_clients=40), 'Class . must fill 16 slice'),
-        ('shards', dict(num_clients=2), 'Class . must fill 1 slice'),
         ('one_class', dict(num_clients=4), '`num_clients` must be >= the 5'),
         ('dirichlet[min=11]', {}, '`min` must be <= 10 for 60 examples'),
-        ('dirichlet[alpha=0]', {}, '`alpha` must be a number > 0.0'),
         ('dirichlet[alpha=0.001,min=10]', {}, 'within 1000 draws'),
         ('by_client', {}, 'must not be by_client'),
         (
@@ -260,7 +256,6 @@ _DATA = dict(labels=_labels(60, 5), num_clients=6, seed=0)
             '`clusters` must be <= the 3 clients',
         ),
         ('label_shift_clusters[clusters=6]', {}, 'must be <= the 5 classes'),
-        ('label_shift_clusters[order=up]', {}, '`order` must be one of modulo'),
         ('class_groups', {}, 'must be <= the 5 classes and the 6 clients'),
         ('iid', dict(num_clients=0), '`num_clients` must be >= 1'),
         (

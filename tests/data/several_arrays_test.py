@@ -7,7 +7,6 @@ import tensorflow as tf
 from tff_pers.data import client_data
 from tff_pers.data import task as task_lib
 from tff_pers.data import validation
-from tff_pers.models import functional
 
 
 def _client(index, size):
@@ -64,11 +63,3 @@ def test_raises_where_arrays_differ_in_length():
     client_data.dense(
         2, dict(a=np.zeros(5), b=np.zeros(4)), np.zeros(5, np.int32)
     )
-
-
-def test_such_a_model_has_no_one_label():
-  spec = tf.TensorSpec([None], tf.int32)
-  model = functional.FunctionalModel(
-      None, None, None, spec, y_spec=dict(a=spec, b=spec)
-  )
-  assert model.num_outputs == 2 and not model.has_one_label

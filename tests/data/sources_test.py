@@ -99,13 +99,10 @@ def test_tfds_set_is_read_whole(monkeypatch):
   np.testing.assert_array_equal(y, [0, 1, 2])
 
 
-def test_raises_when_tfds_is_not_installed(monkeypatch):
+def test_raises_when_tfds_is_not_installed_or_fails(monkeypatch):
   monkeypatch.setitem(sys.modules, 'tensorflow_datasets', None)
   with pytest.raises(errors.DataError, match='not installed.*--data_dir'):
     sources.from_tfds('mnist')
-
-
-def test_raises_when_download_fails(monkeypatch):
   def load(*unused_args, **unused_kwargs):
     raise ConnectionError('no route to host\nsecond line')
   _fake_tfds(monkeypatch, load)

@@ -26,14 +26,14 @@ def test_split_deals_out_all_rows_and_keeps_one_to_train_and_test(
     assert abs(len(parts.train) - train * size) <= 1
 
 
-def test_split_has_rounded_counts():
-  parts = split.split_clients([10], 0, 0.56)[0]
-  assert [len(rows) for rows in parts] == [6, 4]
-
-
-def test_train_fraction_one_leaves_one_test_example():
-  parts = split.split_clients([36], 0, 1.0)[0]
-  assert [len(rows) for rows in parts] == [35, 1]
+@pytest.mark.parametrize('size, train, counts', [
+    (10, 0.56, [6, 4]), (36, 1.0, [35, 1]),
+])
+def test_split_has_rounded_counts_and_an_example_to_test_on(
+    size, train, counts
+):
+  parts = split.split_clients([size], 0, train)[0]
+  assert [len(rows) for rows in parts] == counts
 
 
 def test_seed_decides_and_clients_differ():

@@ -95,7 +95,6 @@ FORMS = {
     'semicolons, decimal commas': _csv(
         _plain(separator=';', comma=True), 'decimal commas'
     ),
-    'numbers of decimal commas': _csv(_plain(separator=';', comma=True)),
     'points of thousands': _csv(
         _plain(separator=';', rows=[
             tuple(cell if cell == '1.234,5' else cell.replace('.', ',')
@@ -129,7 +128,6 @@ FORMS = {
     'commas of thousands and points': _refused(
         _plain().replace(b'1000.75', b'"1,000.75"'), "found '1,000.75'"
     ),
-    'tabs': _csv(_plain(separator='\t')),
     'tabs in .tsv': Form({'my.tsv': _plain(separator='\t')}),
     'bars': _csv(_plain(separator='|')),
     'semicolons and commas in names': _csv(
@@ -141,9 +139,6 @@ FORMS = {
     ),
     'UTF-16 without a mark': _csv(_text().encode('utf-16-le')),
     'UTF-16, bytes swapped': _csv(_text().encode('utf-16-be')),
-    'Latin-1': _csv(
-        _named('änn', encoding='latin-1'), clients=('bob', 'änn')
-    ),
     'Latin-1 is said': _csv(
         _named('änn', encoding='latin-1'), 'text in cp1252', ('bob', 'änn')
     ),
@@ -263,9 +258,6 @@ FORMS = {
     'codes with and without gaps': Form(
         {'ann.csv': b'y,a\n0,0\n1,1\n', 'bob.csv': b'y,a\n0,1.0\n1,\n0,0.0\n'},
         'different texts: 2 in a', options=dict(categorical='a', missing='mean'),
-    ),
-    'no codes': _refused(
-        _plain(), "--csv_categorical, found no 'thal'", categorical='thal'
     ),
     'identifiers': _csv(
         _many('id', range(100, 130)),

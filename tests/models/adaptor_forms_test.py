@@ -31,19 +31,6 @@ def _convolution(x, kernel, stride, dilation, padding):
   return tf.matmul(patches, tf.reshape(kernel, [-1, channels]))
 
 
-@pytest.mark.parametrize('padding', ['SAME', 'VALID'])
-@pytest.mark.parametrize('stride, dilation', [(1, 1), (2, 1), (1, 2)])
-def test_product_with_patches_is_the_convolution(stride, dilation, padding):
-  rng = np.random.default_rng(0)
-  x, kernel = (
-      tf.constant(rng.standard_normal(s)) for s in ((2, 8, 7, 3), (3, 2, 3, 4))
-  )
-  np.testing.assert_allclose(
-      _convolution(x, kernel, [stride] * 2, [dilation] * 2, padding),
-      tf.nn.conv2d(x, kernel, stride, padding, dilations=dilation), rtol=1e-10,
-  )
-
-
 # Axes of the window over which each factor moves: (V, U).
 WINDOWS = {
     'in': ('hw', ''),

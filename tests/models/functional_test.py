@@ -42,7 +42,7 @@ def test_metrics_are_without_dropout():
   weights, data = model.initial_weights(0), problems.tiny_clients()[2]
   x, y = data['examples']['x'], data['examples']['y']
   mask = np.array([True, True, False, True, False])
-  batch = client_data.Batch(tf.constant(x), tf.constant(y), mask, _SEED)
+  batch = problems.batch(x, y, mask)
   sums = _noisy(model).metric_sums(weights, batch)
   losses = model.example_loss(y, model.predict(weights, x, False, _SEED))
   np.testing.assert_allclose(sums['loss'], np.sum(losses[mask]))

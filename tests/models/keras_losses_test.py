@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import problems
 from tff_pers.core import random
-from tff_pers.data import client_data
 from tff_pers.models import example_values
 from tff_pers.models import keras
 from tff_pers.models import keras_losses
@@ -70,10 +70,7 @@ def test_metrics_do_not_broadcast_with_one_output_either():
   )
   p = network(x)[:, 0].numpy()
   sums = model.metric_sums(
-      model.init(random.key(0)), client_data.Batch(
-          tf.constant(x), tf.constant(labels, tf.int32), tf.fill([5], True),
-          random.key(1),
-      )
+      model.init(random.key(0)), problems.batch(x, labels.astype(np.int32))
   )
   hits = np.sum((p > 0.5) == labels)
   np.testing.assert_allclose(
@@ -310,24 +307,19 @@ def test_a_loss_of_the_batch_may_be_meant():
   )
 
 
-@pytest.mark.parametrize('metric, message', [
-    (lambda y, p: tf.reduce_mean(p) + 0 * p[:, 0],
+@pytest.mark.parametrize('metrics, message', [
+    (dict(m=lambda y, p: tf.reduce_mean(p) + 0 * p[:, 0]),
      "The metric 'm' must return .* found values that change"),
-    (lambda y, p: p[:, 0].numpy(), "The metric 'm' must consist only of Te"),
-    (lambda y, p: p[:, 0] * SCALE, "The metric 'm' .* reads variables"),
-    ('MeanIoU', "names that Keras knows, found 'MeanIoU'"),
-    ('acuracy', "names that Keras knows, found 'acuracy'"),
+    (dict(m=lambda y, p: p[:, 0].numpy()),
+     "The metric 'm' must consist only of Te"),
+    (dict(m=lambda y, p: p[:, 0] * SCALE), "The metric 'm' .* reads variables"),
+    (['MeanIoU'], "names that Keras knows, found 'MeanIoU'"),
+    (dict(m='acuracy'), "names that Keras knows, found 'acuracy'"),
+    (['mae', 'mae'], '`metrics` must have names of their'),
+    (dict(loss='mae'), '`metrics` must have names of their'),
 ])
-def test_raises_on_a_metric(metric, message):
+def test_raises_on_a_metric(metrics, message):
   with pytest.raises(ValueError, match=message):
-    keras.from_keras(
-        _network(1), 'mse', y_spec=tf.TensorSpec([None]), metrics=dict(m=metric)
-    )
-
-
-@pytest.mark.parametrize('metrics', [['mae', 'mae'], dict(loss='mae')])
-def test_raises_on_a_name_that_is_taken(metrics):
-  with pytest.raises(ValueError, match='`metrics` must have names of their'):
     keras.from_keras(
         _network(1), 'mse', y_spec=tf.TensorSpec([None]), metrics=metrics
     )

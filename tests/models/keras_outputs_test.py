@@ -13,6 +13,7 @@ import tensorflow_federated as tff
 from baselines import ensemble
 from baselines import fedavg
 from baselines import fedem
+from tests import problems
 from tests import slow
 from tests.conformance import agree
 from tff_pers.data import client_data
@@ -291,9 +292,7 @@ def test_a_loss_of_whole_examples_knows_its_padding():
       network, first_step, y_spec=tf.TensorSpec([None, 6], tf.int32),
       metrics=(),
   )
-  batch = client_data.Batch(
-      x, y, tf.fill([_ROWS], True), tf.zeros([2], tf.int64)
-  )
+  batch = problems.batch(x, y)
   assert not model.weights_of
   np.testing.assert_allclose(
       model.batch_loss(model.initial_weights(0), batch),
@@ -316,23 +315,27 @@ def _classifier(units, activation=None):
 
 
 @CALLS
-@pytest.mark.parametrize('units, activation, loss, y, metrics', [
+@pytest.mark.parametrize('units, activation, loss, y, metrics, names', [
     (1, 'sigmoid', 'binary_crossentropy', [0, 1, 1, 0, 1],
      lambda: [M.AUC(name='auc'), M.Precision(name='precision'),
-              M.BinaryIoU(name='iou')]),
+              M.BinaryIoU(name='iou')], None),
     (3, 'softmax', 'categorical_crossentropy', np.eye(3)[[0, 2, 2, 1, 0]],
-     lambda: [M.F1Score('macro', name='f1')]),
+     lambda: [M.F1Score('macro', name='f1')], None),
+    # By the names that programs have for them, too.
     (1, None, 'mse', [0.3, -1.0, 2.0, 0.5, 0.1],
-     lambda: [M.R2Score(name='r2'), M.RootMeanSquaredError('rmse')]),
+     lambda: [M.MeanAbsoluteError('mae'), M.RootMeanSquaredError('rmse'),
+              M.R2Score(name='r2')], ['mae', 'rmse', 'r2']),
 ])
 def test_metrics_with_a_state_are_those_of_keras(
-    units, activation, loss, y, metrics, call
+    units, activation, loss, y, metrics, names, call
 ):
   network = _classifier(units, activation)
   x = _examples()[0]['numbers']
   y = np.array(y, np.int32 if isinstance(y[0], int) else np.float32)
   spec = tf.TensorSpec([None, *y.shape[1:]], y.dtype)
-  model = keras.from_keras(network, loss, y_spec=spec, metrics=metrics())
+  model = keras.from_keras(
+      network, loss, y_spec=spec, metrics=names or metrics()
+  )
   _check_as_keras(
       network, model, x, y, dict(loss=loss, metrics=metrics()), call
   )

@@ -12,9 +12,11 @@ layers = tf.keras.layers
 LENGTH, TOKENS, UNITS = 6, 9, 5
 
 
-def _network(lstm, masked=False):
+def _network(lstm, masked=False, steps=()):
+  """Keras cuts a sequence into those of `steps`, and masks them, by itself."""
   model = tf.keras.Sequential([
       layers.InputLayer([LENGTH], dtype=tf.int32),
+      *(layers.Reshape([-1, size]) for size in steps),
       layers.Embedding(TOKENS, 4, mask_zero=masked), lstm,
       layers.Flatten(), layers.Dense(1),
   ])
@@ -31,26 +33,12 @@ def _x():
   return tf.constant(x, tf.int32)
 
 
-def _of_sequences():
-  """Keras cuts the sequences up, and passes their masks on by itself."""
-  model = tf.keras.Sequential([
-      layers.InputLayer([LENGTH], dtype=tf.int32),
-      layers.Reshape([2, LENGTH // 2]),
-      layers.Embedding(TOKENS, 4, mask_zero=True),
-      layers.TimeDistributed(layers.LSTM(UNITS)),
-      layers.Flatten(), layers.Dense(1),
-  ])
-  rng = np.random.default_rng(0)
-  model.set_weights([
-      w + 0.3 * rng.normal(size=w.shape) for w in model.get_weights()
-  ])
-  return model
-
-
 NETWORKS = dict(
     last=lambda: _network(layers.LSTM(UNITS)),
     sequences=lambda: _network(layers.LSTM(UNITS, return_sequences=True)),
-    each_of_many=_of_sequences,
+    each_of_many=lambda: _network(
+        layers.TimeDistributed(layers.LSTM(UNITS)), masked=True, steps=[3]
+    ),
     masked=lambda: _network(layers.LSTM(UNITS), masked=True),
     backwards=lambda: _network(layers.LSTM(UNITS, go_backwards=True)),
     both_ways=lambda: _network(layers.Bidirectional(layers.LSTM(UNITS))),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import problems
 from tff_pers.core import random
-from tff_pers.data import client_data
 from tff_pers.models import keras
 
 L = tf.keras.layers
@@ -47,10 +47,6 @@ def _shared():
   return tf.keras.Model(inputs, L.Dense(3)(layer(layer(inputs))))
 
 
-MODELS = pytest.mark.parametrize('make', [_cnn, _attention, _text, _shared])
-WITH_DROPOUT = pytest.mark.parametrize('make', [_cnn, _attention, _text])
-
-
 def _batch(model, num_rows=5):
   rng = np.random.default_rng(0)
   shape = [num_rows, *model.x_spec.shape[1:]]
@@ -58,34 +54,13 @@ def _batch(model, num_rows=5):
     x = rng.integers(20, size=shape)
   else:
     x = rng.normal(size=shape)
-  return client_data.Batch(
+  return problems.batch(
       tf.constant(x, model.x_spec.dtype),
-      tf.constant(rng.integers(3, size=num_rows), tf.int32),
-      tf.constant([True] * num_rows), random.key(0, 7),
+      rng.integers(3, size=num_rows).astype(np.int32),
   )
 
 
-@MODELS
-def test_predicts_as_keras_does(make):
-  network = make()
-  model = keras.from_keras(network, LOSS)
-  batch, weights = _batch(model), model.init(random.key(0))
-  assert len(weights) == len(network.trainable_variables)
-  np.testing.assert_allclose(
-      model.predict(weights, batch.x, False, batch.seed),
-      network.predict(batch.x, verbose=0), rtol=1e-5, atol=1e-6,
-  )
-  np.testing.assert_allclose(
-      tf.reduce_mean(
-          model.example_loss(
-              batch.y, model.predict(weights, batch.x, False, batch.seed)
-          )
-      ),
-      LOSS(batch.y, network(batch.x)), rtol=1e-5,
-  )
-
-
-@MODELS
+@pytest.mark.parametrize('make', [_cnn, _attention, _text, _shared])
 def test_predicts_with_the_given_weights(make):
   network, other = make(), make()
   model = keras.from_keras(network, LOSS)
@@ -102,7 +77,7 @@ def test_predicts_with_the_given_weights(make):
     np.testing.assert_array_equal(variable, value)
 
 
-@WITH_DROPOUT
+@pytest.mark.parametrize('make', [_cnn, _attention, _text])
 def test_dropout_follows_the_seed_in_training_only(make):
   model = keras.from_keras(make(), LOSS)
   weights, x = model.init(random.key(0)), _batch(model).x
@@ -147,27 +122,6 @@ def test_constructor_draws_initial_weights_from_the_seed():
     np.testing.assert_array_equal(a, b)
   assert np.abs(first[0] - other[0]).max() > 0.01
   assert np.abs(first[-2] - other[-2]).max() > 0.01
-
-
-def test_model_starts_from_its_own_weights():
-  network = _cnn()
-  model = keras.from_keras(network, LOSS)
-  for weight, variable in zip(
-      model.init(random.key(5)), network.trainable_variables
-  ):
-    np.testing.assert_array_equal(weight, variable)
-
-
-def test_frozen_layers_stay():
-  network = tf.keras.Sequential([L.InputLayer([6]), L.Dense(5), L.Dense(3)])
-  network.layers[0].trainable = False
-  model = keras.from_keras(network, LOSS)
-  batch, weights = _batch(model), model.init(random.key(0))
-  assert [w.shape for w in weights] == [[5, 3], [3]]
-  np.testing.assert_allclose(
-      model.predict(weights, batch.x, True, batch.seed), network(batch.x),
-      rtol=1e-5, atol=1e-6,
-  )
 
 
 def test_a_subclassed_model_needs_a_spec():
@@ -216,6 +170,15 @@ class _Counting(L.Layer):
             'must predict every row independently',
         ),
         (lambda: L.Dense(4, dtype=tf.float64), "dtypes .'float32', 'float64'"),
+        (
+            lambda: L.SpectralNormalization(L.Dense(4)),
+            r'must run as a graph.*layer .* \(type SpectralNormalization\)',
+        ),
+        (
+            lambda: L.Lambda(lambda x: tf.ensure_shape(tf.numpy_function(
+                np.negative, [x], tf.float32
+            ), [None, 4])), "pure function .*'PyFunc'.* no NumPy",
+        ),
     ],
 )
 def test_raises_on_layer(layer, message):
@@ -224,12 +187,34 @@ def test_raises_on_layer(layer, message):
     keras.from_keras(network, LOSS)
 
 
-def test_raises_on_stateful_layer():
-  network = tf.keras.Sequential(
-      [L.InputLayer([5, 4], batch_size=2), L.LSTM(3, stateful=True)]
-  )
-  with pytest.raises(ValueError, match='no stateful layers, found layer .lstm'):
-    keras.from_keras(network, LOSS)
+def _texts():
+  inputs = tf.keras.Input([2], dtype=tf.string)
+  return tf.keras.Model(inputs, L.Dense(3)(
+      L.Flatten()(L.Embedding(5, 2)(L.Hashing(5)(inputs)))
+  ))
+
+
+@pytest.mark.parametrize('network, loss, message', [
+    (
+        lambda: tf.keras.Sequential(
+            [L.InputLayer([5, 4], batch_size=2), L.LSTM(3, stateful=True)]
+        ), LOSS, 'no stateful layers, found layer .lstm',
+    ),
+    (
+        lambda: tf.keras.Sequential([L.InputLayer([4]), L.Flatten()]), LOSS,
+        'must have weights.*found 0',
+    ),
+    (_texts, LOSS, 'must take numbers, .* hold no texts'),
+    # The gradient of a sum is as many times larger as a batch has rows.
+    (
+        lambda: tf.keras.Sequential([L.InputLayer([4]), L.Dense(3)]),
+        tf.keras.losses.SparseCategoricalCrossentropy(reduction='sum'),
+        'mean over examples.*reduction="sum"',
+    ),
+])
+def test_raises_on_model(network, loss, message):
+  with pytest.raises(ValueError, match=message):
+    keras.from_keras(network(), loss)
 
 
 @pytest.mark.parametrize('step', ['train_step', 'compute_loss'])
@@ -239,12 +224,6 @@ def test_raises_on_a_model_that_trains_in_its_own_way(step):
   })
   network = model_class([L.InputLayer([4]), L.Dense(3)])
   with pytest.raises(ValueError, match=f'no `{step}` of its own.* in Own'):
-    keras.from_keras(network, LOSS)
-
-
-def test_raises_on_nothing_to_train():
-  network = tf.keras.Sequential([L.InputLayer([4]), L.Flatten()])
-  with pytest.raises(ValueError, match='must have weights.*found 0'):
     keras.from_keras(network, LOSS)
 
 
@@ -276,9 +255,7 @@ def test_functions_of_tensorflow_take_the_weights_of_each_call():
   y = np.array([0, 1, 2, 1], np.int32)
   model = keras.from_keras(network, LOSS, x_spec=tf.TensorSpec([None, 4]))
   weights = model.initial_weights(tf.constant(0, tf.int64))
-  batch = client_data.Batch(
-      x, y, tf.fill([4], True), tf.zeros([2], tf.int64)
-  )
+  batch = problems.batch(x, y)
   for _ in range(2):
     _, moves = model.loss_and_gradient(weights, batch)
     weights = [
@@ -311,37 +288,3 @@ def test_a_subclassed_model_is_built_by_what_it_takes():
   spec = tf.TensorSpec([None, 2], tf.int32)
   model = keras.from_keras(_Integers, LOSS, x_spec=spec)
   assert model.num_parameters == 9 * 3 + 3
-
-
-@pytest.mark.parametrize('layer, message', [
-    (
-        lambda: L.SpectralNormalization(L.Dense(4)),
-        r'must run as a graph.*layer .* \(type SpectralNormalization\)',
-    ),
-    (
-        lambda: L.Lambda(lambda x: tf.ensure_shape(tf.numpy_function(
-            np.negative, [x], tf.float32
-        ), [None, 4])), "pure function .*'PyFunc'.* no NumPy",
-    ),
-])
-def test_raises_on_what_is_no_graph(layer, message):
-  network = tf.keras.Sequential([L.InputLayer([4]), layer(), L.Dense(3)])
-  with pytest.raises(ValueError, match=message):
-    keras.from_keras(network, LOSS)
-
-
-def test_raises_on_texts():
-  inputs = tf.keras.Input([2], dtype=tf.string)
-  network = tf.keras.Model(inputs, L.Dense(3)(
-      L.Flatten()(L.Embedding(5, 2)(L.Hashing(5)(inputs)))
-  ))
-  with pytest.raises(ValueError, match='must take numbers, .* hold no texts'):
-    keras.from_keras(network, LOSS)
-
-
-def test_raises_on_a_loss_that_is_a_sum():
-  """Its gradient is as many times larger as a batch has rows."""
-  network = tf.keras.Sequential([L.InputLayer([4]), L.Dense(3)])
-  loss = tf.keras.losses.MeanSquaredError(reduction='sum')
-  with pytest.raises(ValueError, match='mean over examples.*reduction="sum"'):
-    keras.from_keras(network, loss, y_spec=tf.TensorSpec([None, 3]))

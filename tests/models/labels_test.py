@@ -80,10 +80,6 @@ def test_first_label_that_a_model_does_not_have(model, good, wrong):
     assert model.labels.first_wrong(spoiled) == (label, len(y))
 
 
-def test_no_labels_of_no_examples():
-  assert labels.Labels(2).first_wrong(np.zeros([0], np.int32)) is None
-
-
 def test_gradients_have_a_direction_less_than_there_are_classes():
   x = tf.TensorSpec([None, 6])
   for name, classes, expected in (

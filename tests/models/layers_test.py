@@ -29,16 +29,6 @@ def _model(**shapes) -> functional.FunctionalModel:
   )
 
 
-def test_tuple_of_kernels_and_biases():
-  described = layers.describe(problems.tiny_model())
-  assert _told(described) == [
-      ('dense_0/kernel', 'dense'), ('dense_0/bias', 'bias'),
-      ('dense_2/kernel', 'dense'), ('dense_2/bias', 'bias'),
-  ]
-  assert [w.shape for w in described] == [(3, 4), (4,), (4, 2), (2,)]
-  assert [w.layer for w in described[:2]] == ['dense_0', 'dense_0']
-
-
 def test_dictionary_puts_the_bias_first():
   """Leaves come by sorted key; the vector of length 3 fits no kernel."""
   described = layers.describe(

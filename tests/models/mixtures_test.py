@@ -8,19 +8,11 @@ import tensorflow as tf
 
 from tests import problems
 from tff_pers.core import random
-from tff_pers.data import client_data
 from tff_pers.models import keras
 from tff_pers.models import mixtures
 from tff_pers.models import zoo
 
 _VECTOR = tf.TensorSpec([None, 5], tf.float32)
-
-
-def _batch(x, y):
-  x, y = tf.constant(x), tf.constant(y)
-  return client_data.Batch(
-      x, y, tf.ones([y.shape[0]], tf.bool), random.key(0)
-  )
 
 
 def _given_logits(num_outputs):
@@ -106,36 +98,15 @@ def test_what_keras_models_predict_is_mixed_as_what_it_is(
   np.testing.assert_allclose(found, -np.log(p).mean(-1), rtol=1e-4)
 
 
-def test_weight_of_zero_leaves_a_model_out():
-  model = _given_logits(3)
-  logits = np.array([[4.0, 0, 0], [0, 3, 2.9]])
-  for mix in ('logits', 'probabilities'):
-    output = tf.nn.softmax(_outputs(model, mix, [0.0, 1.0], logits))
-    np.testing.assert_allclose(output, tf.nn.softmax(logits[1]), rtol=1e-12)
-
-
 def test_regression_is_mixed_by_prediction():
   model = zoo.build('linear_regression', _VECTOR, 0)
   models = (tf.ones([2, 5, 1]) * [[[1.0]], [[3.0]]], tf.zeros([2, 1]))
   for mix in ('logits', 'probabilities'):
     mixed = mixtures.mixture(model, 2, mix)
     weights = dict(mixing=tf.constant([0.25, 0.75]), models=models)
-    batch = _batch(np.ones([1, 5], np.float32), np.array([0.0], np.float32))
+    batch = problems.batch(np.ones([1, 5], np.float32), np.float32([0]))
     loss = mixed.batch_loss(weights, batch)
     np.testing.assert_allclose(loss, (5 * 0.25 + 15 * 0.75) ** 2, rtol=1e-6)
-
-
-def test_mixture_of_one_is_the_model():
-  model = zoo.build('mlp_20', _VECTOR, 3, dtype=tf.float64, l2=0.3)
-  mixed = mixtures.mixture(model, 1, 'logits')
-  models = mixtures.initial_models(model, 1, 7)
-  batch = _batch(
-      np.random.default_rng(0).normal(size=[4, 5]), np.array([0, 2, 1, 1])
-  )
-  one = dict(mixing=tf.ones([1], tf.float64), models=models)
-  assert mixed.batch_loss(one, batch) == model.batch_loss(
-      model.initial_weights(7), batch
-  )
 
 
 @pytest.mark.parametrize('name', ['mlp_20', 'logistic_regression'])

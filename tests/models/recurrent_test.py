@@ -1,7 +1,6 @@
 """LSTM layers and embeddings are those of Keras."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from tff_pers.core import random
@@ -10,19 +9,13 @@ from tff_pers.models import zoo
 LENGTH, NUM_TOKENS = 7, 12
 
 
-def _keras():
+def test_outputs():
   layers = tf.keras.layers
-  return tf.keras.Sequential([
+  keras = tf.keras.Sequential([
       layers.Embedding(NUM_TOKENS, 16, input_length=LENGTH),
       layers.LSTM(32, return_sequences=True), layers.Dense(16),
       layers.Dense(NUM_TOKENS),
   ])
-
-
-@pytest.fixture(name='both', scope='module')
-def _both():
-  """Returns (Keras' model, ours, weights of both)."""
-  keras = _keras()
   keras.build([None, LENGTH])
   rng = np.random.default_rng(0)
   keras.set_weights([
@@ -31,48 +24,8 @@ def _both():
   model = zoo.build(
       'lstm_small', tf.TensorSpec([None, LENGTH], tf.int32), NUM_TOKENS
   )
-  return keras, model, tuple(map(tf.constant, keras.get_weights()))
-
-
-def _x():
-  return tf.random.stateless_uniform(
-      [5, LENGTH], [0, 1], 0, NUM_TOKENS, tf.int32
-  )
-
-
-def test_outputs(both):
-  keras, model, weights = both
+  x = rng.integers(NUM_TOKENS, size=[5, LENGTH]).astype(np.int32)
   np.testing.assert_allclose(
-      model.predict(weights, _x(), False, random.key(0)), keras(_x()),
-      atol=1e-6,
+      model.predict(tuple(keras.get_weights()), x, False, random.key(0)),
+      keras(x), atol=1e-6,
   )
-
-
-def test_gradients(both):
-  keras, model, weights = both
-  with tf.GradientTape() as tape:
-    loss = tf.reduce_sum(tf.sin(keras(_x())))
-  expected = tape.gradient(loss, keras.trainable_variables)
-  with tf.GradientTape() as tape:
-    tape.watch(weights)
-    loss = tf.reduce_sum(tf.sin(
-        model.predict(weights, _x(), True, random.key(0))
-    ))
-  for own, other in zip(tape.gradient(loss, weights), expected):
-    np.testing.assert_allclose(
-        tf.convert_to_tensor(own), tf.convert_to_tensor(other), atol=2e-5
-    )
-
-
-def test_many_clients_at_a_time(both):
-  """Vectorized over clients it computes the same."""
-  _, model, weights = both
-  others = tf.nest.map_structure(lambda w: tf.stack([w, 0.5 * w]), weights)
-  found = tf.vectorized_map(
-      lambda own: model.predict(own, _x(), False, random.key(0)), others
-  )
-  for c, scale in enumerate((1.0, 0.5)):
-    own = tf.nest.map_structure(lambda w, s=scale: s * w, weights)
-    np.testing.assert_allclose(
-        found[c], model.predict(own, _x(), False, random.key(0)), atol=1e-5
-    )

@@ -169,15 +169,3 @@ def test_initial_weights():
   # Scales are 1 and offsets 0.
   np.testing.assert_array_equal(weights['stem/norm/scale'], np.ones(16))
   np.testing.assert_array_equal(weights['stem/norm/offset'], np.zeros(16))
-
-
-@pytest.mark.parametrize(
-    'name, x_spec, width, message',
-    [
-        ('resnet18', tf.TensorSpec([None, 5]), 1.0, r'images .* resnet18'),
-        ('resnet34', COLOR, 0.0, '`width` must be > 0, found 0.0'),
-    ],
-)
-def test_raises_on_wrong_argument(name, x_spec, width, message):
-  with pytest.raises(ValueError, match=message):
-    zoo.build(name, x_spec, 10, width=width)

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from baselines import fedem
+from tests import problems
 from tff_pers.core import random
 from tff_pers.data import client_data
 from tff_pers.models import mixtures
@@ -41,9 +42,7 @@ def test_cross_entropy_is_that_of_keras():
 def test_the_model_reports_pooled_recall():
   model = zoo.build('logistic_tags', tf.TensorSpec([None, 2]), 7)
   weights = (tf.zeros([2, 7]), tf.constant(LOGITS[0]))
-  batch = client_data.Batch(
-      tf.zeros([3, 2]), tf.constant(Y), tf.constant([True] * 3), random.key(0)
-  )
+  batch = problems.batch(np.zeros([3, 2], np.float32), Y)
   sums = model.metric_sums(weights, batch)
   np.testing.assert_allclose(sums['accuracy'], 1 + 1)  # Labels guessed.
   np.testing.assert_allclose(model.metric_weights(batch)['accuracy'], 3)

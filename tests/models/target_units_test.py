@@ -4,20 +4,13 @@
 import numpy as np
 import tensorflow as tf
 
-from tff_pers.data import client_data
+from tests import problems
 from tff_pers.models import functional
 from tff_pers.models import last_layer
 from tff_pers.models import target_units
 from tff_pers.models import zoo
 
 _MEAN, _SCALE = 250_000.0, 90_000.0
-
-
-def _batch(x, y):
-  return client_data.Batch(
-      tf.constant(x), tf.constant(y, tf.float32), tf.ones([len(x)], tf.bool),
-      functional.init_key(0),
-  )
 
 
 def test_only_units_differ():
@@ -28,9 +21,9 @@ def test_only_units_differ():
   model = target_units.in_units(base, _MEAN, _SCALE, x_scale=5.0)
   for one, other in ((base, model), (base.slim(0.5), model.slim(0.5))):
     weights = one.initial_weights(4)
-    loss, gradient = one.loss_and_gradient(weights, _batch(x, scaled))
+    loss, gradient = one.loss_and_gradient(weights, problems.batch(x, scaled))
     in_units, same = other.loss_and_gradient(
-        weights, _batch(raw, _MEAN + _SCALE * scaled)
+        weights, problems.batch(raw, _MEAN + _SCALE * scaled)
     )
     np.testing.assert_allclose(in_units, loss, rtol=1e-5)
     for a, b in zip(tf.nest.flatten(gradient), tf.nest.flatten(same)):

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_federated as tff
 
+from tests import problems
 from tff_pers.core import random
-from tff_pers.data import client_data
 from tff_pers.models import loss_functions
 from tff_pers.models import tff_models
 from tff_pers.models import zoo
@@ -56,7 +56,7 @@ def test_from_tff_computes_the_same():
   np.testing.assert_allclose(
       model.example_loss(y, logits), expected, rtol=1e-5
   )
-  assert list(model.metrics) == ['accuracy']
+  assert list(model.metrics) == ['accuracy'] and model.probabilities is False
   assert model.labels.first_wrong(np.int32([0, 1, 2])) == (2, 2)
 
 
@@ -68,10 +68,7 @@ def test_from_tff_has_the_masked_gradient_in_a_tff_computation():
 
   @tff.tensorflow.computation(model.weights_type)
   def gradient(weights):
-    batch = client_data.Batch(
-        tf.constant(x), tf.constant(y), tf.constant(mask), random.key(0)
-    )
-    return model.loss_and_gradient(weights, batch)[1]
+    return model.loss_and_gradient(weights, problems.batch(x, y, mask))[1]
 
   logits = x[mask] @ KERNEL + [0, 3]
   shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
@@ -107,11 +104,6 @@ def test_from_tff_knows_probabilities(said, expected):
   assert np.array_equal(found, hits) is expected
 
 
-def test_from_tff_knows_logits():
-  model = tff_models.from_tff_functional_model(_softmax_regression())
-  assert model.probabilities is False
-
-
 @pytest.mark.parametrize(
     'arguments, message',
     [
@@ -123,6 +115,11 @@ def test_from_tff_knows_logits():
 def test_from_tff_raises_on(arguments, message):
   with pytest.raises(ValueError, match=message):
     tff_models.from_tff_functional_model(_softmax_regression(**arguments))
+
+
+def test_to_tff_raises_on_penalty():
+  with pytest.raises(ValueError, match='no penalty.*found one in mlp.*l2=0'):
+    tff_models.to_tff_functional_model(zoo.build('mlp', VECTOR, 3, l2=0.1))
 
 
 def test_to_tff_trains_in_tff_learning():
@@ -155,8 +152,3 @@ def test_to_tff_draws_fresh_dropout():
   ).numpy()
   assert np.any(predict(True) != predict(True))
   np.testing.assert_array_equal(predict(False), predict(False))
-
-
-def test_to_tff_raises_on_penalty():
-  with pytest.raises(ValueError, match='no penalty.*found one in mlp.*l2=0'):
-    tff_models.to_tff_functional_model(zoo.build('mlp', VECTOR, 3, l2=0.1))

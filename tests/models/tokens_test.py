@@ -15,17 +15,6 @@ def _logits(guesses):
   return 5.0 * tf.one_hot(guesses, VOCABULARY + tokens.NUM_SPECIAL)
 
 
-def test_special_tokens_come_behind_the_vocabulary():
-  assert tokens.out_of_vocabulary(VOCABULARY) == 4
-  assert tokens.beginning(VOCABULARY) == 5
-  assert tokens.end(VOCABULARY) == 6
-
-
-def test_counts():
-  np.testing.assert_array_equal(tokens.num_real(Y), [4, 2, 0, 2])
-  np.testing.assert_array_equal(tokens.num_real(Y, VOCABULARY), [2, 1, 0, 0])
-
-
 def test_cross_entropy_is_the_mean_over_what_is_no_padding():
   logits = np.random.default_rng(0).normal(size=[4, 5, 7])
   found = tokens.crossentropy(Y, tf.constant(logits))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import problems
 from tff_pers.config import traits
 from tff_pers.core import random
-from tff_pers.data import client_data
 from tff_pers.models import zoo
 from tff_pers.models import zoo_layers
 
@@ -23,10 +23,8 @@ def _batch(model, num_rows=4, num_classes=3):
     y = tf.constant(rng.normal(size=shape), model.y_spec.dtype)
   else:
     y = tf.constant(rng.integers(num_classes, size=num_rows), tf.int32)
-  return client_data.Batch(
-      tf.constant(x, model.x_spec.dtype), y, tf.constant([True] * num_rows),
-      random.key(0, 7),
-  )
+  batch = problems.batch(tf.constant(x, model.x_spec.dtype), y)
+  return batch._replace(seed=random.key(0, 7))
 
 
 @pytest.mark.parametrize(
@@ -71,10 +69,7 @@ def test_regression_to_several_targets_averages_their_squared_errors():
   model = zoo.build('linear_regression', VECTOR, 0, num_targets=3)
   assert model.num_parameters == 6 * 3
   assert model.y_spec.shape.as_list() == [None, 3]
-  batch = client_data.Batch(
-      tf.zeros([2, 5]), tf.constant([[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]),
-      tf.constant([True, True]), random.key(0),
-  )
+  batch = problems.batch(np.zeros([2, 5], np.float32), [[1.0, 2, 3], [0.0, 0, 1]])
   loss = model.batch_loss(model.init(random.key(0)), batch)
   np.testing.assert_allclose(loss, ((1 + 4 + 9) / 3 + 1 / 3) / 2, rtol=1e-6)
 
@@ -236,6 +231,7 @@ def test_cnn_drops_in_training_only():
         (('logistic_regression', IMAGE, 0), 'Tip: use linear_regression'),
         (('linear_regression', IMAGE, 4), 'must be 0 .* found 4. Tip'),
         (('emnist_cnn', VECTOR, 4), r'found shape \(5,\)'),
+        (('resnet18', VECTOR, 4), 'images .* resnet18'),
         (('logistic_tags', VECTOR, 0), '`num_classes` must be >= 2 for log'),
         (('mlp', tf.TensorSpec([None, 5], tf.int32), 9), 'must be numbers, no'),
         (('cifar_cnn', tf.TensorSpec([None, 8, 8, 1]), 4), '16 x 16 pixels'),

@@ -111,13 +111,6 @@ def test_a_damaged_file_is_named(server, tmp_path):
   assert _names(tmp_path) == ['data.sqlite.lzma']
 
 
-def test_a_damaged_file_leaves_nothing_that_looks_whole(tmp_path):
-  (tmp_path / 'a.lzma').write_bytes(PACKED[:-100])
-  with pytest.raises(errors.DataError, match='Tip: download it again'):
-    download.unpack(str(tmp_path / 'a.lzma'), str(tmp_path / 'a'))
-  assert _names(tmp_path) == ['a.lzma']
-
-
 def test_what_is_unpacked_stays(tmp_path):
   (tmp_path / 'a.lzma').write_bytes(PACKED)
   (tmp_path / 'a').write_bytes(b'whole')

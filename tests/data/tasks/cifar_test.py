@@ -92,6 +92,8 @@ def test_cifar100_of_tff_has_other_partitions_too(tmp_path):
 
 
 def test_clients_need_the_files_of_tff(tmp_path, monkeypatch):
+  with pytest.raises(errors.DataError, match='`data_dir` must be a folder'):
+    _build('cifar100', tmp_path)
   cifar_files.write(tmp_path, 'cifar100', 'python', 300, 200)
   with pytest.raises(errors.DataError, match='these data name no clients'):
     _build('cifar100', tmp_path, partition='by_client')
@@ -140,11 +142,6 @@ def test_other_partitions_keep_the_common_test_set(tmp_path):
   task = _build('cifar10', tmp_path, num_clients=5, partition='iid')
   assert _sizes(task.train) == {8} and _sizes(task.test) == {2}
   np.testing.assert_array_equal(task.global_test['examples']['y'], test[1])
-
-
-def test_raises_on_missing_files(tmp_path):
-  with pytest.raises(errors.DataError, match='`data_dir` must be a folder'):
-    _build('cifar100', tmp_path)
 
 
 _DATA_DIR = os.environ.get('TFF_PERS_DATA_DIR', '')

@@ -103,11 +103,8 @@ def test_heat_map_partitions(partition, num_classes):
     assert task.has_groups
 
 
-def test_raises_on_data_dir():
+def test_raises_on_what_does_not_fit():
   with pytest.raises(ValueError, match='`data_dir` must not be given for task'):
     _build(data_dir='x')
-
-
-def test_raises_on_more_clients_than_pairs_of_examples():
   with pytest.raises(ValueError, match='^digits: client 897 must have'):
     _build(partition='iid', num_clients=900)

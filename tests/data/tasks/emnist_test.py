@@ -141,15 +141,6 @@ def test_ten_take_part_in_a_round_where_there_are_more(tmp_path):
   assert fewer.num_clients == 10 and fewer.full_participation
 
 
-@pytest.mark.parametrize('model', ['mlp_200', 'emnist_cnn'])
-def test_models_take_the_images(tmp_path, model):
-  task = _build(emnist_files.write(tmp_path), model=model)
-  x = task.train[0]['examples']['x']
-  weights = task.model.initial_weights(0)
-  assert task.model.predict(weights, x, False, [0, 0]).shape == (30, 62)
-  assert task.model.name == model
-
-
 def _published(folder, infix='', sizes=None):
   """Writes HDF5 files of TFF; returns the parts."""
   sizes = sizes or {'w3': (30, 6), 'w1': (20, 5), 'w2': (19, 9), 'w4': (25, 7)}
@@ -231,19 +222,16 @@ def test_without_a_folder_files_of_tff_are_cached(tmp_path, monkeypatch):
   assert _build('').client_names == ['a']
 
 
-def test_raises_on_missing_folder_or_file(tmp_path):
+def test_raises_on_missing_folder_file_or_writers(tmp_path):
   with pytest.raises(errors.DataError, match='`data_dir` must be a folder with'):
     _build(tmp_path / 'nowhere')
   folder = emnist_files.write(tmp_path)
+  with pytest.raises(ValueError, match='`num_clients` must be .*found 3'):
+    _build(folder, num_clients=3)
   (folder / 'femnist_partial_writers.npz').unlink()
   _build(folder)
   with pytest.raises(errors.DataError, match='with femnist_partial_writers.npz'):
     _build(folder, dict(writers='all'))
-
-
-def test_raises_on_fewer_writers_than_clients(tmp_path):
-  with pytest.raises(ValueError, match='`num_clients` must be .*found 3'):
-    _build(emnist_files.write(tmp_path), num_clients=3)
 
 
 _ROWS = 67

@@ -192,12 +192,6 @@ def test_raises_on_missing_file_and_names_it(tmp_path, name, partition):
     _build('mnist', folder, partition=partition, num_clients=4)
 
 
-def _replace(tmp_path, name, content):
-  folder = _write(tmp_path)
-  (folder / name).write_bytes(content)
-  return folder
-
-
 @pytest.mark.parametrize(
     'name,content,message',
     [
@@ -229,21 +223,18 @@ def _replace(tmp_path, name, content):
     ids=['size', 'lengths', 'range', 'cut', 'writer_rows', 'writer_labels'],
 )
 def test_raises_on_files_that_do_not_fit(tmp_path, name, content, message):
-  folder = _replace(tmp_path, name, content)
+  folder = _write(tmp_path)
+  (folder / name).write_bytes(content)
   with pytest.raises(errors.DataError, match=message) as info:
     _build('mnist', folder, partition='by_client', num_clients=4)
   assert str(folder) in str(info.value)
 
 
-def test_raises_on_missing_data_dir(tmp_path):
+def test_raises_without_a_folder_or_writers(tmp_path):
   with pytest.raises(errors.DataError, match='`data_dir` must be a folder'):
     _build('mnist', tmp_path / 'nowhere')
-
-
-def test_raises_on_by_client_without_writers(tmp_path):
-  folder = _write(tmp_path)
   with pytest.raises(errors.DataError, match='must not be by_client'):
-    _build('fashion_mnist', folder, partition='by_client')
+    _build('fashion_mnist', _write(tmp_path), partition='by_client')
 
 
 _DATA_DIR = os.environ.get('TFF_PERS_DATA_DIR', '')

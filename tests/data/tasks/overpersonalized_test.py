@@ -11,9 +11,7 @@ from tests.algorithms import least_squares as oracle_lib
 from tests import built
 from tff_pers.config import settings
 from tff_pers.data import client_data
-from tff_pers.data import least_squares
 from tff_pers.data.tasks import overpersonalized
-from tff_pers.models import adaptors
 from tff_pers.models import partition as partition_lib
 
 _NAMES = ('overpersonalized', 'overpersonalized_control')
@@ -193,17 +191,6 @@ def test_optimum_is_the_root_of_the_mean_operator(name, scale):
   assert np.linalg.norm(oracle.operator(theta[0])) < 1e-9
 
 
-def test_operator_is_the_oracles():
-  task = _build('overpersonalized_control')
-  oracle = oracle_lib.LeastSquares(task)
-  for client, data in enumerate(task.train):
-    g, h = least_squares.operator(
-        data['examples']['x'], data['examples']['y'], 10
-    )
-    np.testing.assert_allclose(g, oracle.g[client], rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(h, oracle.h[client], rtol=1e-10, atol=1e-12)
-
-
 def test_tiny_control_shifts_theta_and_that_of_the_paper_draws_new_ones(
     monkeypatch,
 ):
@@ -243,15 +230,6 @@ def test_control_differs_in_the_targets_alone():
     assert np.abs(data['examples']['y'] - other['examples']['y']).max() > 0.1
 
 
-@pytest.mark.parametrize('name', _NAMES)
-def test_more_clients_change_nothing_for_the_first(name):
-  few, many = (_build(name, num_clients=n) for n in (3, 5))
-  for data, same in zip(few.train, many.train):
-    np.testing.assert_array_equal(
-        data['examples']['y'], same['examples']['y']
-    )
-
-
 @pytest.mark.parametrize('split, private', [
     ('output_layer', (False, True)), ('input_layer', (True, False)),
     ('w/*', (False, True)),
@@ -259,18 +237,6 @@ def test_more_clients_change_nothing_for_the_first(name):
 def test_splits_make_one_of_the_vectors_private(split, private):
   model = _build().model
   assert partition_lib.from_scheme(model, split).is_private == private
-
-
-def test_adapter_split_is_refused_in_one_sentence():
-  with pytest.raises(ValueError, match="found 'adapter', which matches none"):
-    partition_lib.from_scheme(_build().model, 'adapter')
-
-
-def test_adaptors_are_as_large_as_the_vectors():
-  """A vector has no smaller factors."""
-  adapted = adaptors.floral(_build().model, 2, rank=1)
-  shapes = [entry.adaptor.shapes(2) for entry in adapted.plan]
-  assert [list(s.values()) for s in shapes] == [[(2, 10)], [(2, 4)]]
 
 
 @pytest.mark.parametrize('name', _NAMES)

@@ -91,13 +91,6 @@ def test_validation_leaves_a_given_split_of_test_data(tmp_path):
     )
 
 
-def test_float_targets_are_regression(tmp_path):
-  task = _build('npz', _npz(tmp_path, y=np.linspace(0, 1, 12)))
-  assert task.num_classes == 0 and task.model.name == 'linear_regression'
-  assert task.class_counts is None
-  assert task.train[0]['examples']['y'].dtype == np.float32
-
-
 def test_times_in_arrays_keep_their_differences_if_scaled(tmp_path):
   times = np.stack([1.7e9 + np.arange(12), np.arange(12)], 1)
   path = _npz(tmp_path, x=times)
@@ -129,11 +122,6 @@ def test_targets_whose_differences_float32_loses_are_refused(tmp_path):
   _build('npz', _npz(tmp_path, y=y - 1.7e9 + 2024))
   # The standard deviation of equal numbers is not quite 0.
   _build('npz', _npz(tmp_path, y=np.full(12, 142.857)))
-
-
-def test_num_clients_takes_a_sample(tmp_path):
-  task = _build('npz', _npz(tmp_path), num_clients=2)
-  assert task.num_clients == 2
 
 
 def test_csv_names_that_are_no_plain_numbers_stay_texts(tmp_path):
@@ -300,7 +288,6 @@ _X = np.arange(24.0).reshape(12, 2)
         (dict(x=None), 'found no x'),
         (dict(y=np.arange(11) % 3), "one row per example in every .*'y': 11"),
         (dict(x=_changed(_X, (7, 1), np.nan)), 'NaN.*row 7 of client bob'),
-        (dict(x=_changed(_X, (11, 0), np.inf)), 'in row 11 of client zoe'),
         (dict(x=_changed(_X, (0, 0), 1e300)), 'row 0 of client anna'),
         (dict(x=np.arange(12.0)), r'shape \[examples, features...\]'),
         (dict(x=np.zeros([12, 0])), r'shape \[examples, features...\]'),
@@ -317,10 +304,6 @@ _X = np.arange(24.0).reshape(12, 2)
         (dict(client=np.arange(12.0)), 'client must be one integer or text'),
         (dict(client=np.arange(12)), 'a client with at least 2 rows'),
         (dict(split=np.full(12, 2)), 'split must be train or test'),
-        (
-            dict(split=np.array([0, 1] * 5 + [0, 0])),
-            'client zoe must have at least one example with split test',
-        ),
         (
             dict(split=np.array([0, 1] * 5 + [1, 1])),
             'client zoe must have at least one example with split train',
@@ -356,10 +339,6 @@ def test_rows_of_an_npz_without_y_are_left_out_and_counted(tmp_path):
             np.linspace(0, 1, 12), dict(kind='classification'),
             'must be integers, found 0.09.* in row 1 of client anna',
         ),
-        (
-            _changed(np.zeros(12), 3, np.inf), dict(kind='classification'),
-            'must be integers, found inf in row 3 of client anna',
-        ),
     ],
 )
 def test_raises_on_labels_that_options_exclude(tmp_path, y, options, message):
@@ -367,11 +346,14 @@ def test_raises_on_labels_that_options_exclude(tmp_path, y, options, message):
     _build('npz', _npz(tmp_path, y=y), own_data.OwnDataOptions(**options))
 
 
-def test_raises_on_ragged_npz(tmp_path):
+def test_raises_on_ragged_npz_and_npy(tmp_path):
   ragged = np.empty(12, object)
   ragged[:] = [np.zeros(1 + row % 2) for row in range(12)]
   with pytest.raises(errors.DataError, match='no ragged rows'):
     _build('npz', _npz(tmp_path, x=ragged))
+  np.save(tmp_path / 'my.npy', np.zeros(3))
+  with pytest.raises(errors.DataError, match='found a single array'):
+    _build('npz', tmp_path / 'my.npy')
 
 
 @pytest.mark.parametrize('keep', [0.0, 0.5, 0.9])
@@ -396,13 +378,6 @@ def test_raises_on_corrupt_npz(tmp_path):
     _build('npz', path)
 
 
-def test_raises_on_npy(tmp_path):
-  path = tmp_path / 'my.npy'
-  np.save(path, np.zeros(3))
-  with pytest.raises(errors.DataError, match='found a single array'):
-    _build('npz', path)
-
-
 @pytest.mark.parametrize('name', ['npz', 'csv', 'parquet'])
 def test_raises_without_one_file(tmp_path, name):
   with pytest.raises(errors.DataError, match='`data_dir` must name'):
@@ -423,6 +398,7 @@ def test_raises_on_conflicting_request(tmp_path):
     _build('npz', _npz(tmp_path), partition='iid')
   with pytest.raises(ValueError, match='`num_clients` must be <= the 3'):
     _build('npz', _npz(tmp_path), num_clients=4)
+  assert _build('npz', _npz(tmp_path), num_clients=2).num_clients == 2
   path = _npz(tmp_path, split=np.tile([0, 1], 6))
   with pytest.raises(ValueError, match='`train_fraction` must not be given'):
     _build('npz', path, train_fraction=0.5)

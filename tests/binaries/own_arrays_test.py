@@ -130,7 +130,7 @@ def test_probabilities_of_an_own_model_are_predicted_as_they_are(tmp_path):
       [float(row[f'probability_{kind}']) for kind in range(3)]
       for row in _rows(tmp_path / 'predictions.csv')
   ], model.predict(tf.constant(x, tf.int32)), rtol=1e-5)
-  # The model's own metric stands beside those of all own data.
+  # The model's own metric is a column like those of all own data.
   assert {'top_2', 'balanced_accuracy', 'majority'} <= set(
       _rows(tmp_path / 'clients.csv')[0]
   )

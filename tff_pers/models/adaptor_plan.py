@@ -190,6 +190,20 @@ def least_rank(plan: Sequence[AdaptedWeight]) -> Optional[int]:
   )
 
 
+def largest_rank(plan: Sequence[AdaptedWeight]) -> int:
+  """Returns the smaller side of the adapted kernel in which that is largest.
+
+  No gradient of these kernels has a larger rank. 1 if none is adapted.
+  """
+  return max((
+      min(math.prod(form.input_shape), math.prod(form.output_shape))
+      for form in (
+          x.adaptor.form for x in plan
+          if isinstance(x.adaptor, adaptor_layers.LowRank)
+      )
+  ), default=1)
+
+
 def describe(
     plan: Sequence[AdaptedWeight], num_adaptors: int
 ) -> tuple[functional.LayerWeight, ...]:

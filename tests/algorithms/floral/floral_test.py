@@ -405,6 +405,16 @@ def test_least_rank_has_a_direction_for_every_class_but_one(
   )
 
 
+def test_many_classes_have_no_more_directions_than_a_small_layer():
+  """An LSTM of 32 units before 1,000 words: 32 / 4, not 999 / 4."""
+  model = zoo.build('lstm_small', tf.TensorSpec([None, 20], tf.int32), 1004)
+  hyperparameters = _hyperparameters()
+  np.testing.assert_allclose(
+      hyperparameters.adaptor_rate(hyperparameters.adapt(model, 2)), 0.1 * 8,
+      rtol=1e-12,
+  )
+
+
 def test_adaptors_may_have_their_own_server_rate():
   """The release's damped step: a <- a + 0.1 (mean - a); the base is whole."""
   start = _run()[0].initialize_seeded(rounds.SEED)['weights']

@@ -105,8 +105,9 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
     """Returns eta_lora for a model that `adapt` has returned.
 
     A preconditioned step projects the gradient G of a kernel onto the r
-    directions of a factor. G has d of them (`labels.num_directions`), and the
-    zero factor starts with random ones: the step keeps about r / d of ||G||^2,
+    directions of a factor. G has d of them (`labels.num_directions`, but no
+    more than the smaller side of the largest adapted kernel), and the zero
+    factor starts with random ones: the step keeps about r / d of ||G||^2,
     while the base, which moves by all of G and is averaged over clusters,
     takes the rest of what the client learns. With eta_lora = eta d / r both
     move alike. Ours: the paper has eta_lora = eta.
@@ -116,9 +117,11 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
     rank = adaptor_plan.least_rank(adapted.plan)
     if self.rank or self.min_rank or rank is None:
       return self.learning_rate
-    return self.learning_rate * max(
-        1.0, labels.num_directions(adapted.base) / rank
+    directions = min(
+        labels.num_directions(adapted.base),
+        adaptor_plan.largest_rank(adapted.plan),
     )
+    return self.learning_rate * max(1.0, directions / rank)
 
   def check_aggregator(self, adapted: adaptors.AdaptedModel) -> None:
     """Raises ValueError if an aggregator is set but the base is frozen."""

@@ -132,6 +132,17 @@ def fixture_axes(monkeypatch):
   return made
 
 
+@pytest.fixture(name='saved')
+def fixture_saved(monkeypatch):
+  """The figures that are made, instead of files."""
+  from tff_pers.evaluation import figures  # pylint: disable=g-import-not-at-top
+  saved = []
+  monkeypatch.setattr(
+      figures, 'save', lambda picture, *rest: saved.append(picture)
+  )
+  return saved
+
+
 @pytest.fixture(name='warnings')
 def fixture_warnings(monkeypatch):
   """The warnings in the log of absl, as texts."""

@@ -49,6 +49,11 @@ def run(variant, seed, regression=False, num_clients=6):
   )
 
 
+def read(folder, *args, **options) -> results.Run:
+  """Returns the run that `write` writes."""
+  return results.read_run(write(str(folder), *args, **options))
+
+
 def write(
     folder, variant='fedavg', seed=0, *, evaluated=(2, 4, 6), accuracy=0.5,
     loss=1.0, clients=None, validation=None, finished=True, groups=None,

@@ -3,16 +3,13 @@
 import numpy as np
 
 from tests.evaluation import made_runs
-from tff_pers.evaluation import results
+
 from tff_pers.evaluation.report import client_data
 from tff_pers.evaluation.report import members
 
 
 def _member(folder, label, seed, **options):
-  return members.Member(
-      results.read_run(made_runs.write(str(folder), label, seed, **options)),
-      label,
-  )
+  return members.Member(made_runs.read(folder, label, seed, **options), label)
 
 
 def test_values_stand_under_the_name_of_their_client(tmp_path):

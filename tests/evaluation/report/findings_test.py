@@ -14,7 +14,7 @@ def _found(tmp_path, *runs):
   for variant, seed, options in runs:
     folder = made_runs.write(
         str(tmp_path / variant / f'seed{seed}'), variant, seed,
-        **{k: v for k, v in options.items() if k not in ('then',)},
+        **{k: v for k, v in options.items() if k != 'then'},
     )
     options.get('then', lambda folder: None)(folder)
     made.append(results.read_run(folder))

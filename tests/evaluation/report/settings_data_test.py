@@ -1,17 +1,16 @@
 """Flags that differ come first, then those that somebody gave."""
 
 from tests.evaluation import made_runs
-from tff_pers.evaluation import results
+
 from tff_pers.evaluation.report import members
 from tff_pers.evaluation.report import settings_data
 
 
 def _group(tmp_path, *runs):
-  found = [
-      results.read_run(made_runs.write(str(tmp_path / str(i)), *args, **options))
+  group, = members.groups([
+      made_runs.read(tmp_path / str(i), *args, **options)
       for i, (args, options) in enumerate(runs)
-  ]
-  (group,) = members.groups(found)
+  ])
   return group
 
 

@@ -65,15 +65,9 @@ def test_files_have_the_names_in_order_of_the_data(run):
   assert [int(row['0']) for row in data] == [
       3 + NAMES.index(name) for name in trained
   ]
-
-
-def test_results_read_names(run):
-  read = results.read_run(run[1])
+  read = results.read_run(folder)
   assert read.clients['client'].tolist() == NAMES
-  assert read.clients['seen'].sum() == 4
-  assert read.client_names.tolist() == [
-      name for name, seen in zip(NAMES, read.clients['seen']) if seen
-  ]
+  assert read.client_names.tolist() == trained
 
 
 def test_exports_are_called_after_the_clients(run):
@@ -97,16 +91,12 @@ def test_held_out_and_unknown_names_are_not_exported(run, tmp_path, capsys):
   assert not (tmp_path / 'new').exists()
 
 
-def test_plots_label_clients_by_name(run, monkeypatch):
-  pictures = {}
-  monkeypatch.setattr(
-      plots.figures, 'save',
-      lambda picture, folder, name: pictures.update({name: picture}),
-  )
+def test_plots_label_clients_by_name(run, saved):
   read = results.read_run(run[1])
-  plots.plot_run(run[1])
-  for name in ('data', 'mixing'):
-    axis = pictures[name].axes[0].yaxis
+  plots.plot_data(read, '')
+  plots.plot_mixing(read, '')
+  for picture in saved:
+    axis = picture.axes[0].yaxis
     assert [label.get_text() for label in axis.get_ticklabels()] == [
         name.replace('$', r'\$') for name in read.client_names
     ]

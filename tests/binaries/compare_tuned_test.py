@@ -29,17 +29,6 @@ def _tune(folder, *argv):
   )
 
 
-def _trained(monkeypatch):
-  """Returns the list of runs that train from now on."""
-  trained = []
-  train = runner._train  # pylint: disable=protected-access
-  def count(experiment_of_run, *args):
-    trained.append((experiment_of_run.variant, experiment_of_run.flag('seed')))
-    return train(experiment_of_run, *args)
-  monkeypatch.setattr(runner, '_train', count)
-  return trained
-
-
 # Of the comparison that two tests below share; its grid grows.
 ARGV = ['--algos=fedavg', '--grid=learning_rate:0.01,0.1', '--extensions=1']
 
@@ -52,9 +41,8 @@ def _whole(tmp_path_factory):
   return folder
 
 
-def test_the_chosen_value_is_run_on_all_seeds(tmp_path, monkeypatch, capsys):
+def test_the_chosen_value_is_run_on_all_seeds(tmp_path, trained, capsys):
   """The best step size is not that which diverges, nor one that hardly moves."""
-  trained = _trained(monkeypatch)
   assert _tune(
       tmp_path, '--algos=fedavg[local_steps=9]', '--model=mlp_20',
       '--grid=learning_rate:1e-6,0.3,1e38', '--seeds=3,4',
@@ -85,9 +73,8 @@ def test_the_chosen_value_is_run_on_all_seeds(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_an_interrupted_comparison_goes_on_where_it_was(
-    tmp_path, monkeypatch, whole
+    tmp_path, monkeypatch, trained, whole
 ):
-  trained = _trained(monkeypatch)
   train_round, rounds = program.TrainingProgram.train_round, []
   def interrupted(self, cohort, *following):
     rounds.append(cohort)

@@ -72,6 +72,11 @@ def by_rate(of: Round) -> Curve:
   return Curve(value, value - 0.05)
 
 
+def finite_where(is_finite: Callable[[Round], bool]) -> Callable[[Round], Curve]:
+  """Returns the curve `by_rate`, which diverges elsewhere."""
+  return lambda of: by_rate(of)._replace(is_finite=is_finite(of))
+
+
 class Killed(BaseException):
   """What a kill looks like from inside."""
 

@@ -15,7 +15,7 @@ from tff_pers.data import named_arrays
 from tff_pers.data import split
 from tff_pers.data import tasks
 from tff_pers.data.tasks import registry
-from tff_pers.evaluation import plots
+
 from tff_pers.models import keras
 
 _rows = csv_rows.read
@@ -71,11 +71,11 @@ def _saved(path, **arrays):
 
 
 @pytest.fixture(autouse=True)
-def _own_tasks(monkeypatch):
+def _own_tasks(monkeypatch, no_plots):
   """Registers two tasks for the time of a test."""
   entries = registry._TASKS  # pylint: disable=protected-access
   monkeypatch.setattr(entries, '_entries', dict(vars(entries)['_entries']))
-  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
+
   tasks.register_npz('houses', _houses)
   tasks.register_npz('classes', _classes)
 

@@ -17,7 +17,7 @@ from tff_pers.client_works import local_sgd
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.data.tasks import registry
-from tff_pers.evaluation import plots
+
 from tff_pers.experiments import experiment
 from tff_pers.simulation import store
 
@@ -28,13 +28,7 @@ TINY = [
     '--eval_every=1',
 ]
 BYZANTINE = (1, 4)
-
-
-@pytest.fixture(autouse=True)
-def _no_plots(monkeypatch):
-  """They take half the time, and are not what is tested."""
-  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
-  monkeypatch.setattr(plots, 'plot_runs', lambda runs, folder: None)
+pytestmark = pytest.mark.usefixtures('no_plots')
 
 
 def _train(folder, *argv):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from binaries import choose
-from tests import slow
 from tests.binaries import fake_training
 from tff_pers.evaluation import decision_page
 from tff_pers.evaluation import trials
@@ -290,34 +289,6 @@ def test_without_any_method_there_is_no_page(tmp_path, monkeypatch, capsys):
   assert not (tmp_path / 'choice.md').exists()
 
 
-@pytest.mark.parametrize('share', slow.beyond(2, [0.1, 0.9, 0.0, 0.4]))
-def test_a_choice_that_was_stopped_goes_on(share, tmp_path, monkeypatch):
-  """No round is trained twice, and the time before counts."""
-  whole = fake_training.Training(monkeypatch, seconds=1.0)
-  assert _choose(tmp_path / 'whole') == 0
-  training = fake_training.Training(monkeypatch, seconds=1.0)
-  training.kill_at = int(share * len(whole.trained))
-  with pytest.raises(fake_training.Killed):
-    _choose(tmp_path / 'stopped')
-  assert _choose(tmp_path / 'stopped') == 0
-  assert len(set(training.trained)) == len(training.trained)
-  assert training.now <= 65
-  rows = _table(tmp_path / 'stopped', 'trials.csv')
-  for algo in ('local_only', 'fedavg', 'ditto'):
-    own = [row for row in rows if row['algo'] == algo]
-    assert [row['trial'] for row in own] == [
-        str(i) for i in range(1, len(own) + 1)
-    ]
-    assert all(row['state'] != 'running' for row in own)
-  # Once more: nothing is left to do, and no time passes.
-  before, clock = len(training.trained), tmp_path / 'stopped' / 'clock.json'
-  seconds = clock.read_text()
-  tables = _table(tmp_path / 'stopped', 'choice.csv')
-  assert _choose(tmp_path / 'stopped') == 0
-  assert len(training.trained) == before and clock.read_text() == seconds
-  assert _table(tmp_path / 'stopped', 'choice.csv') == tables
-
-
 def test_a_larger_budget_continues_the_choice(tmp_path, monkeypatch, capsys):
   """No round is trained twice, also of the run that had no time to end."""
   training = fake_training.Training(monkeypatch, seconds=5.0)
@@ -331,5 +302,10 @@ def test_a_larger_budget_continues_the_choice(tmp_path, monkeypatch, capsys):
   first = [row for row in rows if row['trial'] == '1']
   assert [row['state'] for row in first] == ['complete'] * 3
   assert len(_table(tmp_path, 'choice.csv')) == 3
+  # Once more: nothing is left to do, and no time passes.
+  clock, trained = (tmp_path / 'clock.json').read_text(), len(training.trained)
+  assert _choose(tmp_path, '--budget=4m') == 0
+  assert (tmp_path / 'clock.json').read_text() == clock
+  assert len(training.trained) == trained
   assert _choose(tmp_path, '--budget=3m') == 2
   assert "must be '4m'" in capsys.readouterr().err

@@ -13,7 +13,6 @@ from tff_pers.experiments import runner
 from tff_pers.experiments import sweep
 from tff_pers.experiments import tuned_sweep
 from tff_pers.simulation import non_finite
-from tff_pers.simulation import program
 
 _read = csv_rows.read
 
@@ -29,7 +28,7 @@ def _tune(folder, *argv):
   )
 
 
-# Of the comparison that two tests below share; its grid grows.
+# Of the comparison that tests below share; its grid grows.
 ARGV = ['--algos=fedavg', '--grid=learning_rate:0.01,0.1', '--extensions=1']
 
 
@@ -69,31 +68,6 @@ def test_the_chosen_value_is_run_on_all_seeds(tmp_path, trained, capsys):
   shown = capsys.readouterr().out
   assert f'[4/4] {name("0.3")}, seed 4' in shown
   assert (tmp_path / 'summary.md').read_text() in shown
-
-
-@pytest.mark.slow
-def test_an_interrupted_comparison_goes_on_where_it_was(
-    tmp_path, monkeypatch, trained, whole
-):
-  train_round, rounds = program.TrainingProgram.train_round, []
-  def interrupted(self, cohort, *following):
-    rounds.append(cohort)
-    if len(rounds) == 6:
-      raise KeyboardInterrupt
-    return train_round(self, cohort, *following)
-  with monkeypatch.context() as patch:
-    patch.setattr(program.TrainingProgram, 'train_round', interrupted)
-    assert _tune(tmp_path, *ARGV) == 130
-  runs = [(f'fedavg[learning_rate={rate}]', 0) for rate in ('0.01', '0.1', '1')]
-  assert trained == runs
-  trained.clear()
-  assert _tune(tmp_path, *ARGV) == 0
-  assert trained == runs[2:]
-  for name in ('trials.csv', 'summary.csv', 'summary.md'):
-    assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
-  trained.clear()
-  assert _tune(tmp_path, *ARGV) == 0
-  assert not trained
 
 
 @pytest.mark.medium

@@ -186,10 +186,20 @@ def test_ablations_of_the_paper_are_variants_of_the_part(part):
   assert {algo for algo in algos if paper.of(algo)} >= set(paper.values)
 
 
-def test_numbers_stand_beside_the_paper_s(tmp_path):
+@pytest.mark.parametrize('measure, words, value', [
+    ('half_loss', 'clients of half the mean squared error.', '0.1500'),
+    ('new_clients', 'Both are means over clients that never train.', '0.6500'),
+    ('examples', 'means over the test examples of all clients.', '0.7000'),
+    ('largest', 'of the largest model on common test data.', '0.6000'),
+])
+def test_numbers_stand_beside_the_paper_s(measure, words, value, tmp_path):
   (tmp_path / 'summary.csv').write_text(
       'algo,accuracy_mean,pooled_accuracy_mean,loss_mean,new_accuracy_mean\n'
       'fedavg,0.75,0.7,0.3,0.65\nperm,0.8,0.8,0.2,0.1\nlocal_only,,,,\n'
+  )
+  (tmp_path / 'tiers.csv').write_text(
+      'algo,seed,tier,parameters,accuracy,loss\nfedavg,0,1,9,0.5,1\n'
+      'fedavg,0,2,3,0.4,1\nfedavg,1,1,9,0.7,1\nfedavg,1,2,3,0.4,1\n'
   )
   paper = benchmarks.Published(
       'P, Table 1', 'large', {'cpu': 'small', 'paper': ''},
@@ -204,23 +214,7 @@ def test_numbers_stand_beside_the_paper_s(tmp_path):
       'fedavg', '0.7500', '0.9000', 'reduced: small'
   ]
   assert 'equal' in benchmark_runs.beside(paper, 'paper', str(tmp_path))[1]
-  halved = paper._replace(measure='half_loss')
-  sentence, table = benchmark_runs.beside(halved, 'cpu', str(tmp_path))
-  assert sentence.endswith('clients of half the mean squared error.')
-  assert '0.1500' in table
-  held_out = paper._replace(measure='new_clients')
-  sentence, table = benchmark_runs.beside(held_out, 'cpu', str(tmp_path))
-  assert sentence.endswith('Both are means over clients that never train.')
-  assert '0.6500' in table
-  by_example = paper._replace(measure='examples')
-  sentence, table = benchmark_runs.beside(by_example, 'cpu', str(tmp_path))
-  assert sentence.endswith('Both are means over the test examples of all clients.')
-  assert '0.7000' in table
-  (tmp_path / 'tiers.csv').write_text(
-      'algo,seed,tier,parameters,accuracy,loss\nfedavg,0,1,9,0.5,1\n'
-      'fedavg,0,2,3,0.4,1\nfedavg,1,1,9,0.7,1\nfedavg,1,2,3,0.4,1\n'
-  )
-  largest = paper._replace(measure='largest')
-  sentence, table = benchmark_runs.beside(largest, 'cpu', str(tmp_path))
-  assert sentence.endswith('of the largest model on common test data.')
-  assert '0.6000' in table and '0.4000' not in table
+  other = paper._replace(measure=measure)
+  sentence, table = benchmark_runs.beside(other, 'cpu', str(tmp_path))
+  assert sentence.endswith(words)
+  assert value in table and '0.4000' not in table

@@ -1,6 +1,5 @@
 """`train` from flags to files, in two rounds."""
 
-import errno
 import json
 import os
 
@@ -14,8 +13,6 @@ from tff_pers.experiments import runner
 from tff_pers.runtime import errors
 from tff_pers.runtime.fused import disk
 from tff_pers.simulation import program
-from tff_pers.simulation import release
-from tff_pers.simulation import store
 from tests.binaries import overflow
 from tests.runtime import workers
 
@@ -147,19 +144,6 @@ def test_the_runtimes_agree_and_a_worker_may_die(tmp_path):
   np.testing.assert_allclose(losses[2], losses[0], rtol=1e-5)
 
 
-def test_exports_what_a_client_deploys(tmp_path):
-  folder = tmp_path / 'run'
-  assert _train(folder, '--algo=local_only', '--export_clients=1,4') == 0
-  assert sorted(os.listdir(folder / 'export')) == [
-      'client_1.npz', 'client_4.npz', 'export.json'
-  ]
-  first, second = (
-      np.load(folder / 'export' / f'client_{c}.npz') for c in (1, 4)
-  )
-  assert [first[name].shape for name in first.files] == [(64, 10), (10,)]
-  assert np.any(first[first.files[0]] != second[second.files[0]])
-
-
 def test_resuming_a_finished_run_changes_nothing(tmp_path, capsys):
   folder = tmp_path / 'run'
   assert _train(folder, '--algo=fedavg') == 0
@@ -211,23 +195,6 @@ def test_nan_stops_with_round_client_and_checkpoint(
   assert seen == [False]
 
 
-def test_full_disk_names_the_last_checkpoint(tmp_path, capsys, monkeypatch):
-  folder = tmp_path / 'run'
-  commit = store.ClientStateStore.commit
-  def full(self, server_state, position):
-    if position['round'] == 2:
-      raise OSError(errno.ENOSPC, 'No space left on device')
-    commit(self, server_state, position)
-  monkeypatch.setattr(store.ClientStateStore, 'commit', full)
-  assert _train(folder, '--algo=fedavg') == 1
-  error = capsys.readouterr().err.strip()
-  assert len(error.splitlines()) == 1 and 'No space left on device' in error
-  assert f'{folder}/checkpoint.sqlite, round 1.' in error
-  monkeypatch.undo()
-  assert _train(folder, '--algo=fedavg', '--resume') == 0
-  assert [row['round'] for row in _read(folder / 'metrics.csv')] == ['1', '2']
-
-
 def test_regression_has_empty_accuracies(tmp_path):
   """Columns of accuracy are empty on regression tasks."""
   path = tmp_path / 'data.csv'
@@ -262,19 +229,3 @@ def test_models_of_clusters_are_told_drawn_and_scored(tmp_path, capsys):
   assert (folder / 'mixing.svg').exists()
   row = _read(folder / 'metrics.csv')[-1]
   assert row['models_used'] == '2.0' and 'weights_self' not in row
-
-
-def test_metrics_are_released_before_their_checkpoint(tmp_path, monkeypatch):
-  """Else a kill between the two would lose a row."""
-  order = []
-  commit, released = store.ClientStateStore.commit, release.Releases.release
-  monkeypatch.setattr(
-      store.ClientStateStore, 'commit',
-      lambda self, state, at: (order.append('commit'), commit(self, state, at)),
-  )
-  monkeypatch.setattr(
-      release.Releases, 'release',
-      lambda self, row, at: (order.append('row'), released(self, row, at)),
-  )
-  assert _train(tmp_path / 'run', '--algo=fedavg') == 0
-  assert order == ['row', 'commit'] * 2

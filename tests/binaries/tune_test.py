@@ -202,29 +202,6 @@ def test_the_same_command_does_nothing_again(tmp_path, monkeypatch, capsys):
   assert len(_of(_table(tmp_path, 'trials.csv'), 'fedavg')) == 6
 
 
-@pytest.mark.parametrize('share', [0.0, 0.3, 0.6, 0.95])
-def test_a_search_that_was_stopped_goes_on(share, tmp_path, monkeypatch):
-  """In a trial or a final run, no round is lost, and none is trained twice."""
-  argv = '--trials=5', '--seeds=0,1', '--algos=fedavg'
-  whole = fake_training.Training(monkeypatch)
-  assert _tune(tmp_path / 'whole', *argv) == 0
-  training = fake_training.Training(monkeypatch)
-  training.kill_at = int(share * len(whole.trained))
-  with pytest.raises(fake_training.Killed):
-    _tune(tmp_path / 'stopped', *argv)
-  assert len(training.trained) == int(share * len(whole.trained))
-  assert _tune(tmp_path / 'stopped', *argv) == 0
-  assert training.trained == whole.trained
-  tables = [
-      _table(tmp_path / name, 'trials.csv')
-      for name in ('whole', 'stopped')
-  ]
-  for row in tables[0] + tables[1]:
-    del row['seconds']  # The round that was lost took some.
-  assert tables[0] == tables[1]
-  assert _best(tmp_path / 'stopped') == _best(tmp_path / 'whole')
-
-
 def test_other_flags_and_damaged_files_are_refused(tmp_path, monkeypatch, capsys):
   fake_training.Training(monkeypatch)
   assert _tune(tmp_path, '--trials=2', '--seeds=0') == 0

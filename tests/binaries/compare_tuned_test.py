@@ -185,10 +185,3 @@ def test_where_all_values_diverge_nothing_is_chosen(tmp_path, capsys):
   row, = _read(tmp_path / 'summary.csv')
   assert (row['learning_rate'], row['at_border']) == ('', '')
   assert row['accuracy_mean'] == 'nan'
-
-
-def test_help_shows_the_defaults_of_this_program(capsys):
-  assert compare_tuned.main(['compare_tuned', '--help']) == 0
-  shown = ' '.join(capsys.readouterr().out.split())
-  assert 'default: learning_rate:0.03,0.1,0.3' in shown
-  assert 'values are chosen. a number > 0.0 and < 1.0; default: 0.2' in shown

@@ -170,10 +170,3 @@ def test_imports_neither_tensorflow_nor_tff():
   ).stdout.split()
   assert 'grpc' in imported
   assert not {'tensorflow', 'tensorflow_federated'} & set(imported)
-
-
-def test_help_warns(capsys):
-  assert worker.main(['worker', '--help']) == 0
-  text = capsys.readouterr().out
-  assert all(flag in text for flag in ('--host', '--port', '--tls_cert'))
-  assert 'neither a password' in text

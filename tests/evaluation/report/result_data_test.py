@@ -13,15 +13,7 @@ from tff_pers.evaluation.report import result_data
 
 def _group(tmp_path, *runs):
   """Returns the group of runs, (variant, seed, options) each."""
-  found = []
-  for variant, seed, options in runs:
-    folder = made_runs.write(
-        str(tmp_path / variant / f'seed{seed}'), variant, seed,
-        **{k: v for k, v in options.items() if k != 'diverged'},
-    )
-    results.write_diverged(folder, options.get('diverged'))
-    found.append(results.read_run(folder))
-  (group,) = members.groups(found)
+  (group,) = members.groups(made_runs.read_all(tmp_path, *runs))
   return group
 
 

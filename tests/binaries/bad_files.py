@@ -39,6 +39,7 @@ def _write_npz(folder: pathlib.Path) -> None:
   ).items():
     np.savez(folder / f'{name}.npz', **{**good, **changes})
   np.savez(folder / 'no_client.npz', x=_X, y=_Y)
+  np.savez(folder / 'several.npz', x_a=_X, x_b=_X, y=_Y, client=_CLIENT)
   whole = (folder / 'good.npz').read_bytes()
   (folder / 'cut.npz').write_bytes(whole[:len(whole) // 2])
   (folder / 'void.npz').write_bytes(b'')

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from binaries import train
-from tests.binaries import overflow
 from tests import csv_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
@@ -111,28 +110,6 @@ def test_names_of_an_experiment_follow_numbers_of_the_whole_task(run):
 
 
 _TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'Method.'))
-
-
-def test_a_client_that_diverges_or_is_dropped_is_named(tmp_path, capsys):
-  overflow.write(tmp_path / 'my.csv', scale=1e25)
-  argv = [
-      'train', '--algo=fedavg', '--fedavg_learning_rate=0.1', '--task=csv',
-      f'--data_dir={tmp_path / "my.csv"}', '--csv_kind=regression',
-      '--rounds=2', '--eval_every=1', '--nostandardize',
-  ]
-  assert train.main([*argv, f'--output_dir={tmp_path / "stopped"}']) == 1
-  assert 'in round 1 at client b. Tip' in capsys.readouterr().err
-  assert train.main([
-      *argv, f'--output_dir={tmp_path / "dropped"}', '--on_non_finite=drop'
-  ]) == 0
-  assert _read(tmp_path / 'dropped' / 'dropped.csv') == [
-      dict(client='b', rounds='2')
-  ]
-  assert 'client b in 2 rounds' in capsys.readouterr().out
-  # Without classes, too, the plots know the names.
-  read = results.read_run(str(tmp_path / 'dropped'))
-  assert read.client_names.tolist() == ['a', 'b', 'c']
-  assert read.class_counts is None
 
 
 def test_numbers_in_the_data_are_names_too(tmp_path, capsys):

@@ -191,11 +191,3 @@ def test_raises_on_other_arrays(change, message, tmp_path, capsys):
   assert _train(tmp_path / 'run', 'houses', data) == 2
   found = ' '.join(capsys.readouterr().err.split())
   assert re.search(message, found), found
-
-
-def test_raises_on_several_inputs_for_a_model_of_the_zoo(tmp_path, capsys):
-  data = _saved(tmp_path / 'mine.npz', **_arrays(['ann', 'bob'], 10))
-  assert _train(tmp_path / 'run', 'npz', data) == 2
-  assert 'found no x. Tip: several inputs or outputs (x_numbers, x_words)' in (
-      capsys.readouterr().err
-  )

@@ -300,17 +300,3 @@ def test_nobody_left_is_no_silent_success(broken, tmp_path, capsys):
   assert 'A round must keep at least one honest client' in line
   assert 'checkpoint' in line
   assert not (tmp_path / 'run' / 'clients.csv').exists()
-
-
-def test_compare_drops_likewise(broken, tmp_path, capsys):
-  folder = tmp_path / 'runs'
-  argv = [
-      'compare', '--algos=fedavg[learning_rate=0.1],fedavg[learning_rate=1e38]',
-      *broken, f'--output_dir={folder}',
-  ]
-  assert compare.main(argv) == 1
-  captured = capsys.readouterr()
-  assert 'fedavg[learning_rate=0.1]: Dropped because of NaN' in captured.out
-  assert 'A round must keep at least one honest client' in captured.err
-  accuracies = [row['loss'] for row in _read(folder / 'runs.csv')]
-  assert accuracies[1] == 'nan' and accuracies[0] != 'nan'

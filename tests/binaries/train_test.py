@@ -114,34 +114,23 @@ def test_two_rounds_write_all_results(tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_runtimes_agree_and_a_worker_may_die(tmp_path):
+def test_the_runtimes_agree_and_a_worker_may_die(tmp_path, monkeypatch):
   """Fused, native, and two workers of which one is killed before round 1."""
-  losses = []
+  def losses(*flags):
+    folder = tmp_path / flags[0]
+    assert _train(folder, '--algo=fedavg', *flags) == 0
+    return [float(row['train_loss']) for row in _read(folder / 'metrics.csv')]
+
+  fused, native = losses('--strategy=loop'), losses('--runtime=native')
+  np.testing.assert_allclose(native, fused, rtol=1e-5)
+  use = runner.use_runtime
   with workers.running(2) as started:
-    for name, options in (
-        ('fused', ['--strategy=loop']),
-        ('native', ['--runtime=native']),
-        ('remote', [
-            '--runtime=remote',
-            '--workers=' + ','.join(workers.addresses(started)),
-        ]),
-    ):
-      if name == 'remote':
-        after_start = runner.use_runtime
-
-        def use_and_kill(*args, install=after_start):
-          install(*args)
-          started[0].stop()
-
-        with pytest.MonkeyPatch.context() as patch:
-          patch.setattr(runner, 'use_runtime', use_and_kill)
-          assert _train(tmp_path / name, '--algo=fedavg', *options) == 0
-      else:
-        assert _train(tmp_path / name, '--algo=fedavg', *options) == 0
-      rows = _read(tmp_path / name / 'metrics.csv')
-      losses.append([float(row['train_loss']) for row in rows])
-  np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
-  np.testing.assert_allclose(losses[2], losses[0], rtol=1e-5)
+    monkeypatch.setattr(
+        runner, 'use_runtime', lambda *args: (use(*args), started[0].stop())
+    )
+    addresses = ','.join(workers.addresses(started))
+    remote = losses('--runtime=remote', f'--workers={addresses}')
+  np.testing.assert_allclose(remote, fused, rtol=1e-5)
 
 
 def test_resuming_a_finished_run_changes_nothing(tmp_path, capsys):
@@ -210,6 +199,9 @@ def test_regression_has_empty_accuracies(tmp_path):
   assert row['accuracy_mean'] == '' and row['accuracy_worst_decile'] == ''
   assert float(row['loss_mean']) < 1.0
   assert _read(folder / 'clients.csv')[0]['accuracy'] == ''
+  # Without classes, too, the plots know the names.
+  run = results.read_run(str(folder))
+  assert run.class_counts is None and run.client_names.tolist() == ['a', 'b']
 
 
 def test_mixing_weights_are_saved_and_drawn(tmp_path):

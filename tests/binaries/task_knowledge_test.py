@@ -239,14 +239,6 @@ def test_tiers_are_written_and_merged(quadratic, tiered, tmp_path):
   assert not (tmp_path / 'fedavg' / 'seed0' / 'tiers.csv').exists()
 
 
-def test_measurements_of_an_aggregator_are_columns(quadratic, tiered, tmp_path):
-  del quadratic, tiered  # Registered.
-  assert _train(tmp_path / 'run', '--task=quadratic', '--algo=tiered') == 0
-  rows = _read(tmp_path / 'run' / 'metrics.csv')
-  assert [row['aggregator/clipping_norm'] for row in rows] == ['0.25'] * 3
-  assert rows[0]['aggregator/clipped_count'] == '6'
-
-
 @pytest.fixture(name='broken')
 def _broken(tmp_path):
   """Returns flags of a task whose client b of three overflows."""

@@ -170,3 +170,8 @@ def test_imports_neither_tensorflow_nor_tff():
   ).stdout.split()
   assert 'grpc' in imported
   assert not {'tensorflow', 'tensorflow_federated'} & set(imported)
+
+
+def test_help_warns(capsys):
+  assert worker.main(['worker', '--help']) == 0
+  assert 'neither a password' in capsys.readouterr().out

@@ -132,6 +132,38 @@ def fixture_axes(monkeypatch):
   return made
 
 
+@pytest.fixture(name='saved')
+def fixture_saved(monkeypatch):
+  """The figures that are made, instead of files."""
+  from tff_pers.evaluation import figures  # pylint: disable=g-import-not-at-top
+  saved = []
+  monkeypatch.setattr(
+      figures, 'save', lambda picture, *rest: saved.append(picture)
+  )
+  return saved
+
+
+@pytest.fixture(name='no_plots')
+def fixture_no_plots(monkeypatch):
+  """No figures of runs, which take longer than small runs."""
+  from tff_pers.evaluation import plots  # pylint: disable=g-import-not-at-top
+  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
+  monkeypatch.setattr(plots, 'plot_runs', lambda runs, folder: None)
+
+
+@pytest.fixture(name='trained')
+def fixture_trained(monkeypatch):
+  """The variants and seeds of the runs that train."""
+  from tff_pers.experiments import runner  # pylint: disable=g-import-not-at-top
+  trained = []
+  train = runner._train
+  def count(experiment, *args):
+    trained.append((experiment.variant, experiment.flag('seed')))
+    return train(experiment, *args)
+  monkeypatch.setattr(runner, '_train', count)
+  return trained
+
+
 @pytest.fixture(name='warnings')
 def fixture_warnings(monkeypatch):
   """The warnings in the log of absl, as texts."""

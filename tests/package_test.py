@@ -38,25 +38,6 @@ def test_a_public_name_is_there_and_documented(name):
     assert found.__name__ == f'tff_pers.{name}'
   else:
     assert found.__name__ == name and found.__module__.startswith('tff_pers.')
-  if inspect.isclass(found):
-    members = [m for m in vars(found) if not m.startswith('_')]
-    fields = getattr(found, '__dataclass_fields__', {})
-    missing = [
-        m for m in members
-        if m not in fields and not inspect.getdoc(inspect.getattr_static(found, m))
-    ]
-    assert not missing
-
-
-@pytest.mark.parametrize('name', [n for n in _PUBLIC if n.startswith('build_')])
-def test_a_builder_says_what_it_computes_takes_and_returns(name):
-  """The algorithm, and every argument by its name."""
-  builder = getattr(tff_pers, name)
-  text = inspect.getdoc(builder)
-  arguments = text.partition('Args:')[2]
-  assert 'erver' in text.partition('Args:')[0]
-  for argument in inspect.signature(builder).parameters:
-    assert f'{argument}: ' in arguments
 
 
 def test_raises_on_an_unknown_name():

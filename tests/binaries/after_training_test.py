@@ -57,7 +57,16 @@ def _train(output, *flags, common=_COMMON):
 
 
 def _evaluate(*flags):
-  return evaluate.main(['evaluate', *flags])
+  return evaluate.main(['evaluate', *map(str, flags)])
+
+
+def _predict(run, data, output, *flags):
+  """Returns the predictions, which are written to the path `output`."""
+  assert predict.main([
+      'predict', f'--run={run}', f'--data_dir={data}', f'--output={output}',
+      *flags,
+  ]) == 0
+  return csv_rows.read(output)
 
 
 def _clients(folder):
@@ -113,16 +122,10 @@ def test_new_clients_are_adapted_evaluated_exported(folder, tmp_path):
   assert rows['ann']['num_train'] == '32' and rows['zoe']['num_train'] == '20'
   assert all(row['num_test'] == '10' for row in rows.values())
   assert float(rows['zoe']['accuracy']) > 0.6
-  output = tmp_path / 'p.csv'
-  assert predict.main([
-      'predict', f'--run={tmp_path}/n', '--client=zoe', f'--data_dir={data}',
-      f'--output={output}',
-  ]) == 0
-  predicted = csv_rows.read(output)
-  truth = csv_rows.read(data)
+  predicted = _predict(tmp_path / 'n', data, tmp_path / 'p.csv', '--client=zoe')
   tests = [
       (p['prediction'] == t['y'], -np.log(float(p[f'probability_{t["y"]}'])))
-      for p, t in zip(predicted, truth)
+      for p, t in zip(predicted, csv_rows.read(data))
       if t['client'] == 'zoe' and t['split'] == 'test'
   ]
   np.testing.assert_allclose(
@@ -139,18 +142,12 @@ def test_new_clients_are_adapted_evaluated_exported(folder, tmp_path):
 
 def test_statistics_are_those_of_training(folder, tmp_path):
   """The same rows, with one outlier more, have the same predictions."""
-  for name, extra in (('a', ''), ('b', 'bob,9999,red\n')):
-    path = tmp_path / f'{name}.csv'
-    _table(path, ['bob'], 5, seed=4, labels=False)
-    path.write_text(path.read_text(encoding='utf-8') + extra, encoding='utf-8')
-    assert predict.main([
-        'predict', f'--run={folder}/run', f'--data_dir={path}',
-        f'--output={tmp_path}/{name}.out',
-    ]) == 0
-  short, long = (
-      (tmp_path / f'{name}.out').read_text().splitlines() for name in 'ab'
-  )
-  assert long[:len(short)] == short and len(long) == len(short) + 1
+  path, output = tmp_path / 'a.csv', tmp_path / 'a.out'
+  _table(path, ['bob'], 5, seed=4, labels=False)
+  short = _predict(folder / 'run', path, output)
+  path.write_text(path.read_text('utf-8') + 'bob,9999,red\n', 'utf-8')
+  long = _predict(folder / 'run', path, output)
+  assert long[:-1] == short and len(short) == 5
 
 
 @pytest.mark.parametrize('program, flags', [
@@ -177,20 +174,16 @@ def test_categories_that_training_had_not_are_named(
 
 def test_gaps_are_filled_and_far_columns_named(folder, tmp_path, capsys):
   """By the mean of training, which is 0; ages in months are far."""
-  rows = {'year': ['', '', '50'], 'month': ['612', '590', '600']}
-  for name, ages in rows.items():
-    (tmp_path / f'{name}.csv').write_text('client,age,colour,extra\n' + ''.join(
+  data, found = tmp_path / 'a.csv', []
+  for are_far, ages in ((False, ['', '', '50']), (True, ['612', '590', '600'])):
+    data.write_text('client,age,colour,extra\n' + ''.join(
         f'ann,{age},red,x\n' for age in ages
     ))
-    assert predict.main([
-        'predict', f'--run={folder}/run', f'--data_dir={tmp_path}/{name}.csv',
-        f'--output={tmp_path}/{name}.out',
-    ]) == 0
+    found += _predict(folder / 'run', data, tmp_path / 'a.out')
     error = capsys.readouterr().err
-    assert ('age from 50.' in error) == (name == 'month'), error
+    assert ('age from 50.' in error) == are_far, error
   assert error.endswith('to 600.667. Are units and columns the same?\n')
-  found = results.read_rows(str(tmp_path), 'year.out')
-  assert found[0] == {**found[1], 'row': '0'} and len(found) == 3
+  assert found[0] == {**found[1], 'row': '0'} and len(found) == 6
 
 
 def test_new_clients_of_a_method_without_a_global_model(tmp_path, capsys):
@@ -215,19 +208,11 @@ def test_one_file_has_clients_of_a_run_and_of_its_evaluation(folder, tmp_path):
       f'--run={folder}/run', f'--data_dir={new}', f'--output_dir={tmp_path}/n',
       '--export=saved_model',
   ) == 0
-  rows = {}
-  for run, names in [
-      ('run', ['ann']), ('evaluation', ['zoe']), ('evaluation', ['ann', 'zoe'])
-  ]:
-    data = _table(tmp_path / 'd.csv', names, 5, labels=False)
-    where = folder / 'run' if run == 'run' else tmp_path / 'n'
-    assert predict.main([
-        'predict', f'--run={where}', f'--data_dir={data}',
-        f'--output={tmp_path}/p.csv',
-    ]) == 0
-    rows[run, len(names)] = results.read_rows(str(tmp_path), 'p.csv')
-  both = rows['evaluation', 2]
-  assert both[:5] == rows['run', 1] and {r['client'] for r in both[5:]} == {'zoe'}
+  data = _table(tmp_path / 'd.csv', ['ann', 'zoe'], 5, labels=False)
+  both = _predict(tmp_path / 'n', data, tmp_path / 'p.csv')
+  assert [row['client'] for row in both] == ['ann'] * 5 + ['zoe'] * 5
+  _table(tmp_path / 'd.csv', ['ann'], 5, labels=False)
+  assert both[:5] == _predict(folder / 'run', data, tmp_path / 'p.csv')
 
 
 def test_new_clients_are_predicted_in_a_folder_of_their_own(
@@ -307,28 +292,22 @@ def test_each_row_has_the_model_of_its_client_unless_one_is_named(
     folder, tmp_path
 ):
   data = _table(tmp_path / 'u.csv', ['ann', 'bob'], 4, seed=5, labels=False)
-  found = {}
-  for client in ('', 'bob'):
-    output = tmp_path / f'{client}.out'
-    assert predict.main([
-        'predict', f'--run={folder}/run', f'--data_dir={data}',
-        f'--client={client}', f'--output={output}',
-    ]) == 0
-    found[client] = results.read_rows(str(tmp_path), f'{client}.out')
-  assert [row['client'] for row in found['']] == ['ann'] * 4 + ['bob'] * 4
-  assert found[''][4:] == found['bob'][4:] and found[''][:4] != found['bob'][:4]
-  assert {row['client'] for row in found['bob']} == {'bob'}
+  each, of_bob = (
+      _predict(folder / 'run', data, tmp_path / 'u.out', f'--client={client}')
+      for client in ('', 'bob')
+  )
+  assert [row['client'] for row in each] == ['ann'] * 4 + ['bob'] * 4
+  assert each[4:] == of_bob[4:] and each[:4] != of_bob[:4]
+  assert {row['client'] for row in of_bob} == {'bob'}
 
 
 def test_a_table_without_clients_is_predicted_by_the_named_one(
     folder, tmp_path
 ):
   (tmp_path / 'x.csv').write_text('colour,age\nred,51\nblue,40\n')
-  assert predict.main([
-      'predict', f'--run={folder}/run', '--client=ann',
-      f'--data_dir={tmp_path}/x.csv', f'--output={tmp_path}/x.out',
-  ]) == 0
-  assert len(results.read_rows(str(tmp_path), 'x.out')) == 2
+  assert len(_predict(
+      folder / 'run', tmp_path / 'x.csv', tmp_path / 'x.out', '--client=ann'
+  )) == 2
 
 
 _BARE = """
@@ -354,29 +333,19 @@ assert not {'tff_pers', 'tensorflow_federated'} & set(sys.modules)
 """
 
 
-def _bare(model, data, output, texts):
-  """Returns what TensorFlow alone, in another process, makes of raw rows."""
-  subprocess.run(
-      [sys.executable, '-c', _BARE, model, data, output, json.dumps(texts)],
-      check=True, cwd=output.parent, stderr=subprocess.DEVNULL,
-  )
-  return np.load(output)
-
-
 def test_tensorflow_alone_scores_raw_rows_as_predict_does(folder, tmp_path):
   data = _table(tmp_path / 'new.csv', ['bob'], 6, seed=9, labels=False)
-  assert predict.main([
-      'predict', f'--run={folder}/run', f'--data_dir={data}',
-      f'--output={tmp_path}/p.csv',
-  ]) == 0
-  answers = _bare(
-      folder / 'run/export/client_bob', data, tmp_path / 'a.npz', ['colour']
+  rows = _predict(folder / 'run', data, tmp_path / 'p.csv')
+  # TensorFlow is in another process.
+  subprocess.run(
+      [
+          sys.executable, '-c', _BARE, folder / 'run/export/client_bob', data,
+          tmp_path / 'a.npz', '["colour"]',
+      ], check=True, cwd=tmp_path, stderr=subprocess.DEVNULL,
   )
-  rows = results.read_rows(str(tmp_path), 'p.csv')
+  answers = np.load(tmp_path / 'a.npz')
   assert answers['classes'].tolist() == ['no', 'yes']
-  assert answers['label'].tolist() == [
-      row['prediction'] for row in rows
-  ]
+  assert answers['label'].tolist() == [row['prediction'] for row in rows]
   np.testing.assert_allclose(answers['probabilities'], [
       [float(row[f'probability_{name}']) for name in ('no', 'yes')]
       for row in rows

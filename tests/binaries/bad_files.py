@@ -39,6 +39,7 @@ def _write_npz(folder: pathlib.Path) -> None:
   ).items():
     np.savez(folder / f'{name}.npz', **{**good, **changes})
   np.savez(folder / 'no_client.npz', x=_X, y=_Y)
+  np.savez(folder / 'several.npz', x_a=_X, x_b=_X, y=_Y, client=_CLIENT)
   whole = (folder / 'good.npz').read_bytes()
   (folder / 'cut.npz').write_bytes(whole[:len(whole) // 2])
   (folder / 'void.npz').write_bytes(b'')
@@ -63,6 +64,9 @@ def write_claim(path: pathlib.Path, arrays, shape) -> None:
 def _write_csv(folder: pathlib.Path) -> None:
   rows = ['client,y,x0', 'a,0,1.5', 'a,1,2.5', 'b,0,3.5', 'b,1,4.5']
   (folder / 'good.csv').write_text('\n'.join(rows))
+  (folder / 'split.csv').write_text(
+      'client,y,x0,split\n' + 'a,0,1,train\na,1,2,train\na,1,3,test\n' * 6
+  )
   (folder / 'latin.csv').write_bytes('client,y,x0\né,0,1\n'.encode('latin-1'))
 
 
@@ -96,8 +100,8 @@ def write_run(folder: pathlib.Path) -> None:
   """Writes a finished run of one round, without its arrays."""
   folder.mkdir(parents=True)
   flags = dict(
-      algo='fedavg', rounds=1, task='digits', partition='iid', num_clients=4,
-      seed=0,
+      algo='fedavg', rounds=2, task='digits', partition='iid', num_clients=4,
+      seed=0, fedavg_learning_rate=0.3,
   )
   results.write_config(str(folder), dict(
       variant='fedavg', flags=flags, given=flags

@@ -1,6 +1,5 @@
 """Figure 1 from start to end, small, against the formulas in NumPy."""
 
-import os
 
 import numpy as np
 import pytest
@@ -171,24 +170,6 @@ def test_constants_are_the_oracles(oracle):
       rtol=1e-10,
   )
   assert operator.num_clients == 20
-
-
-@pytest.mark.slow
-def test_finished_curves_are_not_run_again(folder, monkeypatch):
-  """One file was lost in a kill: its curve alone runs, to the same numbers."""
-  before = (folder / 'figure1.csv').read_bytes()
-  lost = [path for path in os.listdir(folder) if path.endswith('Scaffold.csv')]
-  assert len(lost) == 1
-  os.remove(folder / lost[0])
-  ran = []
-  points = running._points  # pylint: disable=protected-access
-  monkeypatch.setattr(
-      running, '_points',
-      lambda *args: ran.append(args[2].label) or points(*args),
-  )
-  assert _main(folder) == 0
-  assert ran == ['Scaffold']
-  assert (folder / 'figure1.csv').read_bytes() == before
 
 
 def test_figure_and_table_are_made(folder, capsys):

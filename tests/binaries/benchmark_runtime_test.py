@@ -14,7 +14,6 @@ import psutil
 import pytest
 import tensorflow as tf
 
-from binaries import benchmark_runtime
 from binaries.runtime_benchmark import operations
 from binaries.speed import cell
 from binaries.speed import child as child_lib
@@ -219,12 +218,6 @@ def test_ratios():
 def test_w6_means_both():
   names = measuring.workload_names('W1,W6')
   assert names == ['W1', 'W6_mlp', 'W6_cnn']
-
-
-def test_help(capsys):
-  assert benchmark_runtime.main(['benchmark_runtime', '--help']) == 0
-  text = capsys.readouterr().out
-  assert '--soak_rounds' in text and 'W3: MLP, 100 clients' in text
 
 
 def _run(*argv):

@@ -91,13 +91,6 @@ def test_chosen_methods_bring_their_own_grids_and_flags(tmp_path, handed):
   assert not [flag for flag in argv if flag.startswith('--ditto_')]
 
 
-def test_help_without_a_name_says_which_there_are(capsys):
-  assert benchmark.main(['benchmark', '--help']) == 0
-  help_text = capsys.readouterr().out
-  for name, own in _BENCHMARKS.items():
-    assert f'  {name} ' in help_text and own.title in help_text
-
-
 def test_a_part_trains_and_writes_its_page(tmp_path, monkeypatch):
   overview = _BENCHMARKS['overview']
   few = dict(

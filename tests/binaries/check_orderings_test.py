@@ -50,12 +50,8 @@ def _check(folder, expect, *argv):
     (['a+0.09<b[rank=1]'], 0),  # 0.39 and 0.4.
     (['a + 0.11<b[rank=1]'], 1),
     (['b[rank=1]-0.11<a'], 0),
-    (['a+9e-2<b[rank=1]'], 0),
     (['a+1.1e-1<b[rank=1]'], 1),
-    (['a - 1e-1<=0.2'], 0),
     (['b[rank=1]+1e+0<1.41'], 0),
-    (['0.3999<b[rank=1]<4.001e-1'], 0),
-    (['4e-1<b[rank=1]-0'], 1),
     (['1e-1*b[rank=1]<4.1e-2'], 0),
     (['2*a-0.21<b[rank=1]'], 0),
     (['2*a-0.19<b[rank=1]'], 1),
@@ -95,8 +91,3 @@ def test_other_metrics_need_the_runs_of_compare(folder, capsys):
   said = capsys.readouterr().err
   assert '`--runs` must hold the runs of `compare`, found none in' in said
   assert 'of compare_tuned, only accuracy and loss of the last round' in said
-
-
-def test_folder_of_no_comparison(tmp_path, capsys):
-  assert _check(tmp_path, '0<a') == 2
-  assert '`--runs` must name a folder' in capsys.readouterr().err

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from binaries import choose
-from tests import slow
 from tests.binaries import fake_training
 from tff_pers.evaluation import decision_page
 from tff_pers.evaluation import trials
@@ -26,24 +25,26 @@ def _choose(folder, *argv):
 
 
 def _of(rows, algo):
-  (row,) = [row for row in rows if row['algo'] == algo]
+  row, = [row for row in rows if row['algo'] == algo]
   return row
 
 
 def _curve(levels, test=None):
-  """Returns a curve: defaults and worse rates are below the methods' levels."""
+  """Returns a curve: defaults and worse rates are below the methods' levels.
+
+  Levels are those of local_only, fedavg and ditto.
+  """
   def curve(of):
+    method = ('local_only', 'fedavg', 'ditto').index(of.algo)
     lost = 0.02 * abs(np.log10(of.values['learning_rate']))
     early = 0.01 * (4 - of.number)
-    value = levels[of.algo] - lost - early
-    return fake_training.Curve(value, (test or levels)[of.algo])
+    value = levels[method] + _SPREAD - lost - early
+    return fake_training.Curve(value, (test or levels)[method] + _SPREAD)
   return curve
 
 
 def test_a_clear_winner(tmp_path, monkeypatch, capsys):
-  levels = dict(local_only=0.5 + _SPREAD, fedavg=0.6 + _SPREAD,
-                ditto=0.8 + _SPREAD)
-  fake_training.Training(monkeypatch, _curve(levels))
+  fake_training.Training(monkeypatch, _curve((0.5, 0.6, 0.8)))
   assert _choose(tmp_path, '--seeds=0,1') == 0
   rows = _table(tmp_path, 'choice.csv')
   assert list(rows[0]) == list(decision_page.COLUMNS)
@@ -101,9 +102,9 @@ def test_defaults_are_poor_by_a_metric(metric, fedavg, ditto, is_named):
 
 
 def test_differences_are_paired_at_clients(tmp_path, monkeypatch):
-  levels = dict(local_only=0.5 + _SPREAD, fedavg=0.7 + _SPREAD + 0.03 * _SIGNS,
-                ditto=0.72 + _SPREAD)
-  fake_training.Training(monkeypatch, _curve(levels))
+  fake_training.Training(
+      monkeypatch, _curve((0.5, 0.7 + 0.03 * _SIGNS, 0.72))
+  )
   assert _choose(tmp_path, '--seeds=0') == 0
   rows = _table(tmp_path, 'differences.csv')
   row = _of(rows, 'fedavg')
@@ -141,9 +142,9 @@ def test_splits_are_seeds_whose_noise_counts(tmp_path, monkeypatch):
 
 def test_within_noise_the_simpler_is_recommended(tmp_path, monkeypatch):
   """A tenth at half of the clients up, at the others down, is noise."""
-  levels = dict(local_only=0.5 + _SPREAD, fedavg=0.7 + _SPREAD,
-                ditto=0.701 + _SPREAD + 0.1 * _SIGNS)
-  fake_training.Training(monkeypatch, _curve(levels))
+  fake_training.Training(
+      monkeypatch, _curve((0.5, 0.7, 0.701 + 0.1 * _SIGNS))
+  )
   assert _choose(tmp_path, '--seeds=0') == 0
   rows = _table(tmp_path, 'choice.csv')
   assert rows[0]['algo'] in ('ditto', 'fedavg')
@@ -153,11 +154,9 @@ def test_within_noise_the_simpler_is_recommended(tmp_path, monkeypatch):
 
 
 def test_test_data_decide_nothing(tmp_path, monkeypatch):
-  levels = dict(local_only=0.5 + _SPREAD, fedavg=0.6 + _SPREAD,
-                ditto=0.7 + _SPREAD)
-  tests = dict(local_only=0.95 + _SPREAD, fedavg=0.9 + _SPREAD,
-               ditto=0.1 + _SPREAD)
-  fake_training.Training(monkeypatch, _curve(levels, tests))
+  fake_training.Training(
+      monkeypatch, _curve((0.5, 0.6, 0.7), test=(0.95, 0.9, 0.1))
+  )
   assert _choose(tmp_path, '--seeds=0') == 0
   rows = _table(tmp_path, 'choice.csv')
   assert [row['algo'] for row in rows] == ['ditto', 'fedavg', 'local_only']
@@ -172,17 +171,15 @@ def test_the_page_is_one_file_with_everything(tmp_path, monkeypatch):
   assert _choose(tmp_path, '--seeds=0,1') == 0
   page = (tmp_path / 'choice.html').read_text()
   sentence = (tmp_path / 'recommendation.txt').read_text().partition('\n')[0]
-  assert sentence in page and 'Content-Security-Policy' in page
-  for text in ('Which method', 'Compared with the recommended method', 'Trials'):
-    assert text in page
-  assert 'src="http' not in page and 'href="http' not in page
+  for words in (
+      sentence, 'Compared with the recommended method', 'Trials', 'fedavg: ',
+      'python -m binaries.train --', 'not corrected',
+  ):
+    assert words in page
   text = (tmp_path / 'choice.md').read_text()
   assert text.startswith('# Which method for digits?')
   assert '--export=saved_model' in text and 'validation_f' not in text
   assert 'all training data, including those for validation' in text
-  assert '* fedavg: ' in text
-  for words in ('python -m binaries.train --', 'fedavg: ', 'not corrected'):
-    assert words in page
 
 
 def test_models_to_export_train_as_the_chosen_runs_did(tmp_path, monkeypatch):
@@ -249,35 +246,32 @@ def test_a_short_budget_has_fewer_seeds_then_fewer_methods(
   assert ('left out' in capsys.readouterr().out) == (algos < 3)
 
 
-def test_a_method_that_diverges_is_left_out(tmp_path, monkeypatch):
-  def curve(of):
-    return fake_training.by_rate(of)._replace(is_finite=of.algo != 'ditto')
-  fake_training.Training(monkeypatch, curve)
-  assert _choose(tmp_path, '--seeds=0') == 0
-  assert len(_table(tmp_path, 'choice.csv')) == 2
+@pytest.mark.parametrize('is_finite, seeds, left_out', [
+    (lambda of: of.algo != 'ditto', '0', 'ditto (diverged in all trials).'),
+    # The budget is too short for a search that would find other values.
+    (lambda of: of.algo != 'ditto' or of.seed == 0, '0,1,2',
+     'ditto (diverged with another seed).'),
+    # Defaults alone do not end a method.
+    (lambda of: of.values['learning_rate'] != 0.3, '0', ''),
+])
+def test_a_method_that_diverges_is_left_out(
+    is_finite, seeds, left_out, tmp_path, monkeypatch
+):
+  fake_training.Training(monkeypatch, fake_training.finite_where(is_finite))
+  assert _choose(tmp_path, f'--seeds={seeds}') == 0
+  assert len(_table(tmp_path, 'choice.csv')) == (2 if left_out else 3)
   text = (tmp_path / 'choice.md').read_text()
-  assert 'Left out: ditto (diverged in all trials).' in text
-
-
-def test_defaults_that_diverge_do_not_end_a_method(tmp_path, monkeypatch):
-  def curve(of):
-    return fake_training.by_rate(of)._replace(
-        is_finite=of.values['learning_rate'] != 0.3
-    )
-  fake_training.Training(monkeypatch, curve)
-  assert _choose(tmp_path, '--seeds=0') == 0
-  assert len(_table(tmp_path, 'choice.csv')) == 3
+  assert (f'Left out: {left_out}' in text) == bool(left_out)
 
 
 def test_values_with_which_another_seed_diverges_are_exchanged(
     tmp_path, monkeypatch
 ):
   """For the next best ones; all seeds are of the same values then."""
-  def curve(of):
-    found = fake_training.by_rate(of)
-    wild = of.algo == 'ditto' and of.values['learning_rate'] > 0.25
-    return found._replace(is_finite=not (wild and of.seed == 1))
-  fake_training.Training(monkeypatch, curve)
+  fake_training.Training(monkeypatch, fake_training.finite_where(
+      lambda of: of.algo != 'ditto' or of.seed != 1
+      or of.values['learning_rate'] <= 0.25
+  ))
   assert _choose(tmp_path, '--budget=150s') == 0
   row = _of(_table(tmp_path, 'differences.csv'), 'ditto')
   rate = float(row['variant'].partition('learning_rate=')[2].partition(',')[0])
@@ -285,55 +279,14 @@ def test_values_with_which_another_seed_diverges_are_exchanged(
   assert len(_table(tmp_path, 'choice.csv')) == 3
 
 
-def test_a_method_without_other_values_is_left_out(tmp_path, monkeypatch):
-  """The budget is too short for a search that would find some."""
-  def curve(of):
-    return fake_training.by_rate(of)._replace(
-        is_finite=of.algo != 'ditto' or of.seed == 0
-    )
-  fake_training.Training(monkeypatch, curve)
-  assert _choose(tmp_path) == 0
-  assert len(_table(tmp_path, 'choice.csv')) == 2
-  text = (tmp_path / 'choice.md').read_text()
-  assert 'Left out: ditto (diverged with another seed).' in text
-
-
 def test_without_any_method_there_is_no_page(tmp_path, monkeypatch, capsys):
-  def curve(of):
-    return fake_training.by_rate(of)._replace(is_finite=False)
-  fake_training.Training(monkeypatch, curve)
+  fake_training.Training(
+      monkeypatch, fake_training.finite_where(lambda of: False)
+  )
   assert _choose(tmp_path, '--budget=1m') == 1
   error = capsys.readouterr().err
   assert 'No method finished a run' in error and error.count('\n') == 1
   assert not (tmp_path / 'choice.md').exists()
-
-
-@pytest.mark.parametrize('share', slow.beyond(2, [0.1, 0.9, 0.0, 0.4]))
-def test_a_choice_that_was_stopped_goes_on(share, tmp_path, monkeypatch):
-  """No round is trained twice, and the time before counts."""
-  whole = fake_training.Training(monkeypatch, seconds=1.0)
-  assert _choose(tmp_path / 'whole') == 0
-  training = fake_training.Training(monkeypatch, seconds=1.0)
-  training.kill_at = int(share * len(whole.trained))
-  with pytest.raises(fake_training.Killed):
-    _choose(tmp_path / 'stopped')
-  assert _choose(tmp_path / 'stopped') == 0
-  assert len(set(training.trained)) == len(training.trained)
-  assert training.now <= 65
-  rows = _table(tmp_path / 'stopped', 'trials.csv')
-  for algo in ('local_only', 'fedavg', 'ditto'):
-    own = [row for row in rows if row['algo'] == algo]
-    assert [row['trial'] for row in own] == [
-        str(i) for i in range(1, len(own) + 1)
-    ]
-    assert all(row['state'] != 'running' for row in own)
-  # Once more: nothing is left to do, and no time passes.
-  before, clock = len(training.trained), tmp_path / 'stopped' / 'clock.json'
-  seconds = clock.read_text()
-  tables = _table(tmp_path / 'stopped', 'choice.csv')
-  assert _choose(tmp_path / 'stopped') == 0
-  assert len(training.trained) == before and clock.read_text() == seconds
-  assert _table(tmp_path / 'stopped', 'choice.csv') == tables
 
 
 def test_a_larger_budget_continues_the_choice(tmp_path, monkeypatch, capsys):
@@ -349,5 +302,10 @@ def test_a_larger_budget_continues_the_choice(tmp_path, monkeypatch, capsys):
   first = [row for row in rows if row['trial'] == '1']
   assert [row['state'] for row in first] == ['complete'] * 3
   assert len(_table(tmp_path, 'choice.csv')) == 3
+  # Once more: nothing is left to do, and no time passes.
+  clock, trained = (tmp_path / 'clock.json').read_text(), len(training.trained)
+  assert _choose(tmp_path, '--budget=4m') == 0
+  assert (tmp_path / 'clock.json').read_text() == clock
+  assert len(training.trained) == trained
   assert _choose(tmp_path, '--budget=3m') == 2
   assert "must be '4m'" in capsys.readouterr().err

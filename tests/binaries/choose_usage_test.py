@@ -1,7 +1,5 @@
 """`choose`: damaged files, which methods fit, how time is dealt."""
 
-import pytest
-
 from binaries import choose
 from tests.binaries import fake_training
 from tff_pers.experiments import choice
@@ -15,33 +13,19 @@ def _choose(folder, *argv):
   ])
 
 
-def test_a_table_with_a_split_of_its_own_has_no_others(tmp_path, capsys):
-  path = tmp_path / 'my.csv'
-  path.write_text('client,y,a,split\n' + ''.join(
-      f'{row % 3},{row % 2},{row},{["train", "test"][row > 11]}\n'
-      for row in range(18)
-  ))
-  assert choose.main([
-      'choose', '--task=csv', f'--data_dir={path}', '--splits=2',
-      f'--output_dir={tmp_path / "none"}',
-  ]) == 2
-  assert capsys.readouterr().err == (
-      'choose: `--splits` must be 1 for data with a split of their own, found'
-      ' 2.\n'
-  )
-
-
-@pytest.mark.parametrize('name', ['plan.json', 'clock.json', 'choose.json'])
-@pytest.mark.parametrize('damage', ['{', '[]', '{"seconds": "a"}'])
-def test_a_damaged_file_is_named(name, damage, tmp_path, monkeypatch, capsys):
+def test_a_damaged_file_is_named(tmp_path, monkeypatch, capsys):
   fake_training.Training(monkeypatch)
   argv = '--algos=fedavg', '--budget=15s', '--seeds=0'
   assert _choose(tmp_path, *argv) == 0
-  (tmp_path / name).write_text(damage)
   capsys.readouterr()
-  assert _choose(tmp_path, *argv) == 2
-  error = capsys.readouterr().err
-  assert name in error and error.count('\n') == 1, error
+  for name in ('plan.json', 'clock.json', 'choose.json'):
+    for damage in ('{', '[]', '{"seconds": "a"}'):
+      whole = (tmp_path / name).read_text()
+      (tmp_path / name).write_text(damage)
+      assert _choose(tmp_path, *argv) == 2
+      error = capsys.readouterr().err
+      assert name in error and error.count('\n') == 1, error
+      (tmp_path / name).write_text(whole)
 
 
 def _fitting(folder, **given):
@@ -68,15 +52,5 @@ def test_time_is_dealt_to_searches_and_seeds():
   assert choice_plan.plan([10.0] * 4, 90.0, 2, 3) == ((90 - 24) / 2, 2)
   assert choice_plan.plan([10.0] * 4, 40.0, 2, 3) == (20.0, 1)
   assert choice_plan.plan([10.0] * 3, 0.0, 1, 3) == (0.0, 1)
-
-
-def test_a_plan_without_methods_is_one():
-  """All of them were too slow, or refused; the page then says so."""
+  # All were too slow, or refused: the page then says so.
   assert choice_plan.plan([], 60.0, 2, 3) == (0.0, 1)
-
-
-def test_help_names_what_it_writes(capsys):
-  assert choose.main(['choose', '--help']) == 0
-  shown = capsys.readouterr().out
-  for name in ('choice.html', 'choice.csv', 'differences.csv', '--budget'):
-    assert name in shown

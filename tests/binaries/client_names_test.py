@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from binaries import train
-from tests.binaries import overflow
 from tests import csv_rows
 from tff_pers.evaluation import plots
 from tff_pers.evaluation import results
@@ -65,15 +64,9 @@ def test_files_have_the_names_in_order_of_the_data(run):
   assert [int(row['0']) for row in data] == [
       3 + NAMES.index(name) for name in trained
   ]
-
-
-def test_results_read_names(run):
-  read = results.read_run(run[1])
+  read = results.read_run(folder)
   assert read.clients['client'].tolist() == NAMES
-  assert read.clients['seen'].sum() == 4
-  assert read.client_names.tolist() == [
-      name for name, seen in zip(NAMES, read.clients['seen']) if seen
-  ]
+  assert read.client_names.tolist() == trained
 
 
 def test_exports_are_called_after_the_clients(run):
@@ -97,16 +90,12 @@ def test_held_out_and_unknown_names_are_not_exported(run, tmp_path, capsys):
   assert not (tmp_path / 'new').exists()
 
 
-def test_plots_label_clients_by_name(run, monkeypatch):
-  pictures = {}
-  monkeypatch.setattr(
-      plots.figures, 'save',
-      lambda picture, folder, name: pictures.update({name: picture}),
-  )
+def test_plots_label_clients_by_name(run, saved):
   read = results.read_run(run[1])
-  plots.plot_run(run[1])
-  for name in ('data', 'mixing'):
-    axis = pictures[name].axes[0].yaxis
+  plots.plot_data(read, '')
+  plots.plot_mixing(read, '')
+  for picture in saved:
+    axis = picture.axes[0].yaxis
     assert [label.get_text() for label in axis.get_ticklabels()] == [
         name.replace('$', r'\$') for name in read.client_names
     ]
@@ -121,28 +110,6 @@ def test_names_of_an_experiment_follow_numbers_of_the_whole_task(run):
 
 
 _TABLE = flags.all_flags(flags.own_flag('algo', 'perm', 'Method.'))
-
-
-def test_a_client_that_diverges_or_is_dropped_is_named(tmp_path, capsys):
-  overflow.write(tmp_path / 'my.csv', scale=1e25)
-  argv = [
-      'train', '--algo=fedavg', '--fedavg_learning_rate=0.1', '--task=csv',
-      f'--data_dir={tmp_path / "my.csv"}', '--csv_kind=regression',
-      '--rounds=2', '--eval_every=1', '--nostandardize',
-  ]
-  assert train.main([*argv, f'--output_dir={tmp_path / "stopped"}']) == 1
-  assert 'in round 1 at client b. Tip' in capsys.readouterr().err
-  assert train.main([
-      *argv, f'--output_dir={tmp_path / "dropped"}', '--on_non_finite=drop'
-  ]) == 0
-  assert _read(tmp_path / 'dropped' / 'dropped.csv') == [
-      dict(client='b', rounds='2')
-  ]
-  assert 'client b in 2 rounds' in capsys.readouterr().out
-  # Without classes, too, the plots know the names.
-  read = results.read_run(str(tmp_path / 'dropped'))
-  assert read.client_names.tolist() == ['a', 'b', 'c']
-  assert read.class_counts is None
 
 
 def test_numbers_in_the_data_are_names_too(tmp_path, capsys):

@@ -6,7 +6,7 @@ from binaries import compare
 from binaries import plot
 from tests import csv_rows
 from tff_pers.evaluation import comparison
-from tff_pers.experiments import runner
+
 
 _read = csv_rows.read
 
@@ -20,21 +20,9 @@ def _compare(folder, *argv):
   return compare.main(['compare', *argv, *TINY, f'--output_dir={folder}'])
 
 
-def _executed(monkeypatch):
-  """Returns the list of rounds trained from now on."""
-  trained = []
-  train = runner._train  # pylint: disable=protected-access
-  def count(experiment, *args):
-    trained.append((experiment.variant, experiment.flag('seed')))
-    return train(experiment, *args)
-  monkeypatch.setattr(runner, '_train', count)
-  return trained
-
-
-def test_tables_plots_and_no_run_twice(tmp_path, monkeypatch, capsys):
+def test_tables_plots_and_no_run_twice(tmp_path, trained, capsys):
   """The files of a comparison and their columns."""
   argv = ['--algos=fedavg,local_only,fedavg[learning_rate=0.01]']
-  trained = _executed(monkeypatch)
   assert _compare(tmp_path, *argv) == 0
   assert trained == [
       ('fedavg', 0), ('local_only', 0), ('fedavg[learning_rate=0.01]', 0)

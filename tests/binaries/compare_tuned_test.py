@@ -1,7 +1,5 @@
 """`compare_tuned`: two rounds on `digits`."""
 
-import math
-
 import pytest
 
 from binaries import compare_tuned
@@ -13,7 +11,6 @@ from tff_pers.experiments import runner
 from tff_pers.experiments import sweep
 from tff_pers.experiments import tuned_sweep
 from tff_pers.simulation import non_finite
-from tff_pers.simulation import program
 
 _read = csv_rows.read
 
@@ -29,18 +26,7 @@ def _tune(folder, *argv):
   )
 
 
-def _trained(monkeypatch):
-  """Returns the list of runs that train from now on."""
-  trained = []
-  train = runner._train  # pylint: disable=protected-access
-  def count(experiment_of_run, *args):
-    trained.append((experiment_of_run.variant, experiment_of_run.flag('seed')))
-    return train(experiment_of_run, *args)
-  monkeypatch.setattr(runner, '_train', count)
-  return trained
-
-
-# Of the comparison that two tests below share; its grid grows.
+# Of the comparison that tests below share; its grid grows.
 ARGV = ['--algos=fedavg', '--grid=learning_rate:0.01,0.1', '--extensions=1']
 
 
@@ -52,9 +38,8 @@ def _whole(tmp_path_factory):
   return folder
 
 
-def test_the_chosen_value_is_run_on_all_seeds(tmp_path, monkeypatch, capsys):
+def test_the_chosen_value_is_run_on_all_seeds(tmp_path, trained, capsys):
   """The best step size is not that which diverges, nor one that hardly moves."""
-  trained = _trained(monkeypatch)
   assert _tune(
       tmp_path, '--algos=fedavg[local_steps=9]', '--model=mlp_20',
       '--grid=learning_rate:1e-6,0.3,1e38', '--seeds=3,4',
@@ -81,32 +66,6 @@ def test_the_chosen_value_is_run_on_all_seeds(tmp_path, monkeypatch, capsys):
   shown = capsys.readouterr().out
   assert f'[4/4] {name("0.3")}, seed 4' in shown
   assert (tmp_path / 'summary.md').read_text() in shown
-
-
-@pytest.mark.slow
-def test_an_interrupted_comparison_goes_on_where_it_was(
-    tmp_path, monkeypatch, whole
-):
-  trained = _trained(monkeypatch)
-  train_round, rounds = program.TrainingProgram.train_round, []
-  def interrupted(self, cohort, *following):
-    rounds.append(cohort)
-    if len(rounds) == 6:
-      raise KeyboardInterrupt
-    return train_round(self, cohort, *following)
-  with monkeypatch.context() as patch:
-    patch.setattr(program.TrainingProgram, 'train_round', interrupted)
-    assert _tune(tmp_path, *ARGV) == 130
-  runs = [(f'fedavg[learning_rate={rate}]', 0) for rate in ('0.01', '0.1', '1')]
-  assert trained == runs
-  trained.clear()
-  assert _tune(tmp_path, *ARGV) == 0
-  assert trained == runs[2:]
-  for name in ('trials.csv', 'summary.csv', 'summary.md'):
-    assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
-  trained.clear()
-  assert _tune(tmp_path, *ARGV) == 0
-  assert not trained
 
 
 @pytest.mark.medium
@@ -157,62 +116,27 @@ def test_a_value_that_diverges_with_a_later_seed_is_given_up(
   assert '[4/4] fedavg[learning_rate=1e-6], seed 4' in shown
 
 
-@pytest.fixture(name='asked')
-def _asked(monkeypatch):
-  """The trials that are asked for, whose runs have the scores of a fake.
-
-  The best rate of fedavg is far outside of any grid, that of local_only 0.4;
-  the more steps the worse, and the more models the better.
-  """
-  asked = []
-  def run(self, variant, seed, draw=None, place=None):
-    del self, draw
-    print(place.headline(variant, seed))
-    asked.append((variant, seed))
-    algo, options = brackets.parse(variant)
-    number = lambda name: float(options.get(name, 1))
-    best = dict(fedavg=1e9, local_only=0.4, perm=1)[algo]
-    off = abs(math.log(number('learning_rate') / best))
-    off += number('local_steps') + 1 / number('models')
-    metrics = dict(accuracy_validation=[1 / (1 + off)], loss_validation=[1.0])
-    return results.Run('', {}, metrics, {}, None, None, None)
-  monkeypatch.setattr(sweep.Sweep, 'run', run)
-  monkeypatch.setattr(tuned_sweep, '_write', lambda *args: '')
-  return asked
-
-
-def test_every_variant_has_a_trial_more_where_one_is_at_the_border(
-    asked, tmp_path, capsys
-):
-  argv = ['--algos=fedavg,local_only', '--grid=learning_rate:0.1,0.3,1']
-  assert _tune(tmp_path, *argv, '--seeds=5,6') == 0
-  fedavg, local = (
-      [variant.partition('learning_rate=')[2][:-1] for variant, seed in asked
-       if variant.startswith(algo) and seed == 5]
-      for algo in ('fedavg', 'local_only')
-  )
-  assert fedavg == ['0.1', '0.3', '1', '3.33', '11.1', '37']
-  assert local[:4] == ['0.1', '0.3', '1', '0.548'] and len(local) == 6
-  assert len(asked) == 14
-  shown = capsys.readouterr().out
-  assert '[14/14]' in shown and '37, at the border' in shown
-  assert 'local_only: learning_rate 0.405\n' in shown
-
-
-def test_grids_grow_as_often_as_asked_for(asked, tmp_path):
-  argv = ['--algos=fedavg', '--grid=learning_rate:0.1,1']
-  assert _tune(tmp_path, *argv, '--extensions=0') == 0
-  assert len(asked) == 2
-  assert _tune(tmp_path, *argv, '--extensions=1') == 0
-  assert len(asked) == 2 + 3
-
-
 @pytest.mark.parametrize('argv', [
     ['--algos=fedavg[momentum=0.5]', '--grid=local_steps:2,4'],
     ['--algos=perm', '--grid=models:2,4'],
 ])
-def test_a_grid_ends_where_a_method_cannot_be_built(asked, tmp_path, argv):
-  """Momentum needs two steps, and there are only six clients."""
+def test_a_grid_ends_where_a_method_cannot_be_built(
+    tmp_path, monkeypatch, argv
+):
+  """Momentum needs two steps, and there are only six clients.
+
+  The fewer steps the better, and the more models: the best is at an end.
+  """
+  asked = []
+  def run(self, variant, seed, draw=None, place=None):
+    del self, seed, draw, place
+    asked.append(variant)
+    number = lambda name: float(brackets.parse(variant)[1].get(name, 1))
+    score = 1 / (number('local_steps') + 1 / number('models'))
+    metrics = dict(accuracy_validation=[score], loss_validation=[1.0])
+    return results.Run('', {}, metrics, {}, None, None, None)
+  monkeypatch.setattr(sweep.Sweep, 'run', run)
+  monkeypatch.setattr(tuned_sweep, '_write', lambda *args: '')
   assert _tune(tmp_path, *argv) == 0
   assert len(asked) == 2
 
@@ -224,10 +148,3 @@ def test_where_all_values_diverge_nothing_is_chosen(tmp_path, capsys):
   row, = _read(tmp_path / 'summary.csv')
   assert (row['learning_rate'], row['at_border']) == ('', '')
   assert row['accuracy_mean'] == 'nan'
-
-
-def test_help_shows_the_defaults_of_this_program(capsys):
-  assert compare_tuned.main(['compare_tuned', '--help']) == 0
-  shown = ' '.join(capsys.readouterr().out.split())
-  assert 'default: learning_rate:0.03,0.1,0.3' in shown
-  assert 'values are chosen. a number > 0.0 and < 1.0; default: 0.2' in shown

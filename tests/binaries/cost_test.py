@@ -2,7 +2,6 @@
 
 import json
 
-
 from binaries import cost
 from tests import csv_rows
 
@@ -34,9 +33,12 @@ def _write_run(folder, algo, tiers=()):
 
 def test_table_of_methods(tmp_path, capsys):
   assert cost.main([
-      '', '--algos=fedavg,fedhm[tiers=1:0.5]', *MLP, f'--output_dir={tmp_path}'
+      '', '--algos=fedavg,fedhm[tiers=1:0.5],floral,floral[rank=2]',
+      '--floral_rank=1', *MLP, f'--output_dir={tmp_path}',
   ]) == 0
-  rows = _rows(tmp_path / 'cost.csv')
+  *rows, one, two = _rows(tmp_path / 'cost.csv')
+  # What is in brackets overrides the flag.
+  assert int(two['bytes_up']) > int(one['bytes_up'])
   full = 12 * 20 + 20 + 20 * 3 + 3
   # The first layer has rank 10: r (m + n) and its bias.
   half = 10 * (12 + 20) + 20 + 20 * 3 + 3
@@ -66,15 +68,6 @@ def test_layers_of_every_tier(tmp_path, capsys):
   assert len(_rows(tmp_path / 'cost.csv')) == 2
 
 
-def test_flags_of_methods_and_brackets(tmp_path):
-  assert cost.main([
-      '', '--algos=floral,floral[rank=2]', '--floral_rank=1', *MLP,
-      f'--output_dir={tmp_path}',
-  ]) == 0
-  one, two = _rows(tmp_path / 'cost.csv')
-  assert int(two['bytes_up']) > int(one['bytes_up'])
-
-
 def test_cost_of_runs_until_an_accuracy(tmp_path, capsys):
   _write_run(tmp_path / 'a', 'fedavg')
   fedhm = 'fedhm[tiers=1:0.25]'
@@ -95,10 +88,3 @@ def test_cost_of_runs_until_an_accuracy(tmp_path, capsys):
       2 * 2 * 4 * full, 2 * 2 * 4 * small
   ]
   assert 'cost_to_accuracy.csv' in capsys.readouterr().out
-
-
-def test_help(capsys):
-  assert cost.main(['', '--help', '--algo=fedhm']) == 0
-  text = capsys.readouterr().out
-  assert 'cost_to_accuracy.csv' in text and '--fedhm_tiers' in text
-  assert '--rounds' not in text and '--input_shape' in text

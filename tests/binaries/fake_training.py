@@ -72,16 +72,16 @@ def by_rate(of: Round) -> Curve:
   return Curve(value, value - 0.05)
 
 
-class Killed(BaseException):
-  """What a kill looks like from inside."""
+def finite_where(is_finite: Callable[[Round], bool]) -> Callable[[Round], Curve]:
+  """Returns the curve `by_rate`, which diverges elsewhere."""
+  return lambda of: by_rate(of)._replace(is_finite=is_finite(of))
 
 
 class Training:
   """Stands in for `runner.execute`, and for the clock.
 
   Attributes:
-    kill_at: How many rounds are trained until one is killed that is not done
-      yet; None: none is.
+
     trained: (variant, seed, round) of every round that was trained, in order.
     now: Seconds on the clock.
   """
@@ -98,7 +98,7 @@ class Training:
       seconds: What a round takes.
     """
     self._curve, self._seconds = curve, seconds
-    self.trained, self.now, self.kill_at = [], 0.0, None
+    self.trained, self.now = [], 0.0
     monkeypatch.setattr(runner, 'execute', self._execute)
     monkeypatch.setattr(variant_search, 'time', self)
     monkeypatch.setattr(budgets, 'now', self.monotonic)
@@ -129,9 +129,7 @@ class Training:
       rows = saved_runs.rows(folder, position.round)
       for number in range(position.round + 1, experiment.task.rounds + 1):
         self.now += self._seconds
-        if len(self.trained) == self.kill_at:
-          self.kill_at = None
-          raise Killed
+
         self.trained.append(
             (experiment.variant, experiment.flag('seed'), number)
         )

@@ -6,7 +6,7 @@ import pytest
 from binaries import compare
 from binaries import train
 from tests import csv_rows
-from tff_pers.evaluation import plots
+
 from tff_pers.evaluation import results
 from tff_pers.experiments import experiment
 from tff_pers.experiments import flags
@@ -25,10 +25,9 @@ def _build(**given):
   return experiment.build({'algo': 'fedhm', **given}, TABLE)
 
 
-def test_tiers_are_compared_with_slim_fedavg(tmp_path, monkeypatch):
+@pytest.mark.usefixtures('no_plots')
+def test_tiers_are_compared_with_slim_fedavg(tmp_path):
   """The columns of tiers.csv; sizes of check A15."""
-  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
-  monkeypatch.setattr(plots, 'plot_runs', lambda runs, folder: None)
   argv = [f'--{name}={value}' for name, value in SMALL.items()]
   assert compare.main([
       'compare', '--seeds=0',

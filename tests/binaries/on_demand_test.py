@@ -111,15 +111,6 @@ def test_the_description_says_how_many_are_evaluated(tmp_path, capsys):
   assert '10 clients (2 Byzantine, 3 are evaluated) and' in capsys.readouterr().out
 
 
-def test_more_than_there_are_is_one_sentence(tmp_path, capsys):
-  assert _train(tmp_path / 'run', '--eval_clients=9') == 2
-  assert (
-      '`--eval_clients` must be <= the 8 honest clients that train, found 9.'
-      ' Tip: 0 evaluates all of them.'
-  ) in capsys.readouterr().err
-  assert not (tmp_path / 'run').exists()
-
-
 def test_evaluate_evaluates_the_sample_once_more(tmp_path, monkeypatch):
   reads = lazy_tasks.make_on_demand(monkeypatch)
   folder = tmp_path / 'run'

@@ -15,7 +15,7 @@ from tff_pers.data import named_arrays
 from tff_pers.data import split
 from tff_pers.data import tasks
 from tff_pers.data.tasks import registry
-from tff_pers.evaluation import plots
+
 from tff_pers.models import keras
 
 _rows = csv_rows.read
@@ -73,11 +73,11 @@ def _saved(path, **arrays):
 
 
 @pytest.fixture(autouse=True)
-def _own_tasks(monkeypatch):
+def _own_tasks(monkeypatch, no_plots):
   """Registers two tasks for the time of a test."""
   entries = registry._TASKS  # pylint: disable=protected-access
   monkeypatch.setattr(entries, '_entries', dict(vars(entries)['_entries']))
-  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
+
   tasks.register_npz('houses', _houses)
   tasks.register_npz('classes', _classes)
 
@@ -197,11 +197,3 @@ def test_raises_on_other_arrays(change, message, tmp_path, capsys):
   assert _train(tmp_path / 'run', 'houses', data) == 2
   found = ' '.join(capsys.readouterr().err.split())
   assert re.search(message, found), found
-
-
-def test_raises_on_several_inputs_for_a_model_of_the_zoo(tmp_path, capsys):
-  data = _saved(tmp_path / 'mine.npz', **_arrays(['ann', 'bob'], 10))
-  assert _train(tmp_path / 'run', 'npz', data) == 2
-  assert 'found no x. Tip: several inputs or outputs (x_numbers, x_words)' in (
-      capsys.readouterr().err
-  )

@@ -8,15 +8,11 @@ import pytest
 from binaries import train
 from examples import hospitals
 from tff_pers.data import tasks
-from tff_pers.evaluation import plots
+
 from tff_pers.evaluation import results
 
 
-@pytest.fixture(autouse=True)
-def _without_plots(monkeypatch):
-  """Figures take longer than these runs."""
-  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
-
+pytestmark = pytest.mark.usefixtures('no_plots')
 
 _GAP_FLAGS = ['--csv_missing=mean', '--csv_categories=one_hot']
 

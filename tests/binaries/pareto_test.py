@@ -8,7 +8,6 @@ import pytest
 from binaries import pareto
 from tests import csv_rows
 from tff_pers.analysis import federations
-from tff_pers.analysis import paper_figures
 from tff_pers.analysis import pareto_plots
 from tff_pers.analysis import rates
 from tff_pers.experiments import experiment
@@ -30,13 +29,18 @@ def _rows(folder, name='pareto.csv'):
   return csv_rows.read(folder / name)
 
 
-@pytest.fixture(name='without_plots')
+_PLOT = pareto_plots.plot_points
+
+
+@pytest.fixture(autouse=True)
 def _without_plots(monkeypatch):
+  """They cost a second each."""
   monkeypatch.setattr(pareto_plots, 'plot_points', lambda *_: None)
 
 
-def test_reference_point(tmp_path, capsys):
+def test_reference_point(tmp_path, monkeypatch, capsys):
   """The values of the specification, one row per server, full precision."""
+  monkeypatch.setattr(pareto_plots, 'plot_points', _PLOT)
   argv = ('--mu=1', '--L=10', '--gamma=0.05', '--num_steps=10')
   assert _run(tmp_path, *argv) == 0
   rows = _rows(tmp_path)
@@ -61,20 +65,16 @@ def test_reference_point(tmp_path, capsys):
     (['--gamma=0'], 0.0, 10.0),
 ])
 def test_gamma_of_its_own_is_half_of_what_the_family_allows(
-    without_plots, tmp_path, argv, gamma, kappa
+    tmp_path, argv, gamma, kappa
 ):
-  del without_plots  # They cost a second each.
   assert _run(tmp_path, *argv) == 0
   row = _rows(tmp_path)[0]
   assert float(row['gamma']) == pytest.approx(gamma, rel=1e-12)
   assert float(row['kappa']) == pytest.approx(kappa, abs=1e-6)
 
 
-def test_exact_distances_stand_beside_their_bounds(
-    without_plots, tmp_path, capsys
-):
+def test_exact_distances_stand_beside_their_bounds(tmp_path, capsys):
   """On diagonal clients, weight by weight; three rounds of GD by hand."""
-  del without_plots
   argv = ('--gamma=0.05', '--num_steps=10', '--rounds=3', '--distance=2')
   assert _run(tmp_path, *argv) == 0
   rows = _rows(tmp_path, 'distances.csv')
@@ -109,8 +109,7 @@ def test_exact_distances_stand_beside_their_bounds(
   assert max(float(row['distance']) for row in rows) < 1e-15
 
 
-def test_beyond_the_closed_form_it_says_so(without_plots, tmp_path, capsys):
-  del without_plots
+def test_beyond_the_closed_form_it_says_so(tmp_path, capsys):
   assert _run(tmp_path, '--family=theta_K', '--gamma=0.05') == 0
   assert 'gamma exceeds 1 / (K L + alpha)' in capsys.readouterr().out
   assert _run(tmp_path, '--family=theta_K', '--gamma=0.005') == 0
@@ -136,17 +135,7 @@ def test_figure_writes_its_points_and_plot(tmp_path, capsys):
   )
 
 
-def test_help_says_which_figure_is_which(capsys):
-  assert pareto.main(['pareto', '--help']) == 0
-  shown = capsys.readouterr().out
-  for number, figure in paper_figures.FIGURES.items():
-    assert f'--figure={number:<4}{figure.summary}' in shown
-  assert '--figure=6   trains FedAvg (GD), FedAvgM (Nesterov' in shown
-  assert '--L' in shown and 'Largest eigenvalue of clients.' in shown
-
-
-def test_recommendation_names_a_setting(without_plots, tmp_path, capsys):
-  del without_plots
+def test_recommendation_names_a_setting(tmp_path, capsys):
   argv = ('--L=100', '--recommend', '--rounds=5', '--accuracy=0.5')
   assert _run(tmp_path, *argv) == 0
   printed = capsys.readouterr().out
@@ -167,9 +156,8 @@ def test_recommendation_names_a_setting(without_plots, tmp_path, capsys):
 
 @pytest.mark.parametrize('rounds, best', [(1, 'gd'), (5, 'heavy_ball')])
 def test_commands_train_the_recommended_settings(
-    without_plots, tmp_path, capsys, rounds, best
+    tmp_path, capsys, rounds, best
 ):
-  del without_plots
   task = ('--task=digits', '--num_clients=3', '--partition=iid',
           '--train_fraction=0.05', '--model=logistic_regression')
   argv = ('--recommend', f'--rounds={rounds}', '--l2=0.01', *task)

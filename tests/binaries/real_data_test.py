@@ -10,7 +10,6 @@ import pytest
 
 from binaries import benchmark
 from tests.binaries import real_data_files
-from tff_pers.config import methods
 from tff_pers.data import brackets
 from tff_pers.evaluation import grids
 from tff_pers.experiments import benchmark_runs
@@ -21,7 +20,6 @@ _BENCHMARKS = {
     name: benchmark_runs.read(name)
     for name in ('cifar', 'emnist', 'personalization', 'stackoverflow')
 }
-_PARTS = [(name, part) for name, own in _BENCHMARKS.items() for part in own.parts]
 _SCALES = ('cpu', 'smoke', 'paper')
 _FLORAL = benchmark_runs.read('floral')
 _DATA_DIR = os.environ.get('TFF_PERS_DATA_DIR', '')
@@ -79,47 +77,6 @@ def test_smoke_writes_a_page_with_command_and_tables(
     assert 'new_accuracy' in tables[parts.index(new[name])]
 
 
-@pytest.mark.parametrize('scale', _SCALES)
-@pytest.mark.parametrize('name,part', _PARTS)
-def test_a_scale_hands_on_its_flags(name, part, scale, tmp_path, monkeypatch):
-  handed = []
-  monkeypatch.setattr(
-      flags.Program, '__call__', lambda own, argv: handed.extend(argv) or 2
-  )
-  assert _run(
-      name, tmp_path, f'--scale={scale}', f'--parts={part}', '--data_dir=/data',
-      '--rounds=7',
-  ) == 2
-  found = dict(word[2:].split('=', 1) for word in handed if word[:2] == '--')
-  assert found['rounds'] == '7' and found['data_dir'] == '/data'
-  assert found['seeds'] == ('0' if scale == 'smoke' else '0,1,2')
-  assert found['validation_fraction'] == '0.2'
-  rates = _BENCHMARKS[name].parts[part].flags['grid']
-  if scale == 'smoke':
-    assert rates.startswith(found['grid'])
-  else:
-    assert found['grid'] == rates
-  assert not list(tmp_path.iterdir())
-
-
-def _handed(name, part, monkeypatch, folder, *argv):
-  handed = []
-  monkeypatch.setattr(
-      flags.Program, '__call__', lambda own, argv: handed.extend(argv) or 2
-  )
-  _run(name, folder, f'--parts={part}', '--data_dir=/data', *argv)
-  return dict(word[2:].split('=', 1) for word in handed if word[:2] == '--')
-
-
-def test_the_table_has_a_method_of_each_family_and_the_best_baselines(
-    monkeypatch, tmp_path
-):
-  found = _handed('emnist', 'writers', monkeypatch, tmp_path)
-  names = found['algos'].split(',')
-  assert set(names) <= set(methods.names()) and len(set(names)) == 11
-  assert names[:5] == ['perm', 'floral', 'local_ffgg', 'fedhm', 'fedavgm']
-
-
 def test_numbers_of_one_table_can_be_compared_with_those_of_another():
   """The same methods, grids of rates and scales."""
   rates, tables = {}, set()
@@ -143,8 +100,18 @@ def test_numbers_of_one_table_can_be_compared_with_those_of_another():
 def test_all_methods_that_run_on_the_task_can_be_asked_for(
     monkeypatch, tmp_path
 ):
-  found = _handed(
-      'emnist', 'writers', monkeypatch, tmp_path, '--algos=all'
+  handed = []
+  monkeypatch.setattr(
+      flags.Program, '__call__', lambda own, argv: handed.append(argv) or 2
+  )
+  for part, algos in (('writers', 'all'), ('partial', 'ditto')):
+    _run(
+        'emnist', tmp_path, f'--parts={part}', '--data_dir=/data',
+        f'--algos={algos}',
+    )
+  found, few = (
+      dict(word[2:].split('=', 1) for word in argv if word[:2] == '--')
+      for argv in handed
   )
   names = found['algos'].split(',')
   assert {'perm', 'scaffold', 'fedrolex', 'reptile'} <= set(names)
@@ -154,10 +121,7 @@ def test_all_methods_that_run_on_the_task_can_be_asked_for(
   } & set(names)
   # All have the values of the grid.
   assert set(grids.parse_grids(found['grid'], names)) == set(names)
-  found = _handed(
-      'emnist', 'partial', monkeypatch, tmp_path, '--algos=ditto'
-  )
-  assert found['algos'] == 'ditto'
+  assert few['algos'] == 'ditto'
 
 
 def test_missing_data_are_one_sentence(tmp_path, capsys):
@@ -186,10 +150,20 @@ def test_ablations_of_the_paper_are_variants_of_the_part(part):
   assert {algo for algo in algos if paper.of(algo)} >= set(paper.values)
 
 
-def test_numbers_stand_beside_the_paper_s(tmp_path):
+@pytest.mark.parametrize('measure, words, value', [
+    ('half_loss', 'clients of half the mean squared error.', '0.1500'),
+    ('new_clients', 'Both are means over clients that never train.', '0.6500'),
+    ('examples', 'means over the test examples of all clients.', '0.7000'),
+    ('largest', 'of the largest model on common test data.', '0.6000'),
+])
+def test_numbers_stand_beside_the_paper_s(measure, words, value, tmp_path):
   (tmp_path / 'summary.csv').write_text(
       'algo,accuracy_mean,pooled_accuracy_mean,loss_mean,new_accuracy_mean\n'
       'fedavg,0.75,0.7,0.3,0.65\nperm,0.8,0.8,0.2,0.1\nlocal_only,,,,\n'
+  )
+  (tmp_path / 'tiers.csv').write_text(
+      'algo,seed,tier,parameters,accuracy,loss\nfedavg,0,1,9,0.5,1\n'
+      'fedavg,0,2,3,0.4,1\nfedavg,1,1,9,0.7,1\nfedavg,1,2,3,0.4,1\n'
   )
   paper = benchmarks.Published(
       'P, Table 1', 'large', {'cpu': 'small', 'paper': ''},
@@ -204,23 +178,7 @@ def test_numbers_stand_beside_the_paper_s(tmp_path):
       'fedavg', '0.7500', '0.9000', 'reduced: small'
   ]
   assert 'equal' in benchmark_runs.beside(paper, 'paper', str(tmp_path))[1]
-  halved = paper._replace(measure='half_loss')
-  sentence, table = benchmark_runs.beside(halved, 'cpu', str(tmp_path))
-  assert sentence.endswith('clients of half the mean squared error.')
-  assert '0.1500' in table
-  held_out = paper._replace(measure='new_clients')
-  sentence, table = benchmark_runs.beside(held_out, 'cpu', str(tmp_path))
-  assert sentence.endswith('Both are means over clients that never train.')
-  assert '0.6500' in table
-  by_example = paper._replace(measure='examples')
-  sentence, table = benchmark_runs.beside(by_example, 'cpu', str(tmp_path))
-  assert sentence.endswith('Both are means over the test examples of all clients.')
-  assert '0.7000' in table
-  (tmp_path / 'tiers.csv').write_text(
-      'algo,seed,tier,parameters,accuracy,loss\nfedavg,0,1,9,0.5,1\n'
-      'fedavg,0,2,3,0.4,1\nfedavg,1,1,9,0.7,1\nfedavg,1,2,3,0.4,1\n'
-  )
-  largest = paper._replace(measure='largest')
-  sentence, table = benchmark_runs.beside(largest, 'cpu', str(tmp_path))
-  assert sentence.endswith('of the largest model on common test data.')
-  assert '0.6000' in table and '0.4000' not in table
+  other = paper._replace(measure=measure)
+  sentence, table = benchmark_runs.beside(other, 'cpu', str(tmp_path))
+  assert sentence.endswith(words)
+  assert value in table and '0.4000' not in table

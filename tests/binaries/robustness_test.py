@@ -6,13 +6,15 @@ import pytest
 from binaries import robustness
 from binaries import train
 from tests import csv_rows
-from tff_pers.evaluation import plots
+
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import processes
 from tff_pers.experiments import robustness_table
 
 _read = csv_rows.read
+
+pytestmark = pytest.mark.usefixtures('no_plots')
 
 TINY = ['--num_clients=5', '--num_byzantine=2', '--rounds=3']
 
@@ -53,9 +55,8 @@ def test_a_row_per_cell(table):
     assert (table / name).stat().st_size > 0
 
 
-def test_a_cell_is_what_train_ends_with(table, tmp_path, monkeypatch):
+def test_a_cell_is_what_train_ends_with(table, tmp_path):
   """The method that was built for seed 0 serves seed 1 as its own would."""
-  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
   assert train.main([
       'train', '--algo=ffgg[aggregator=median,tuner=exact'
       ',server_learning_rate=0.066]', '--task=overpersonalized', *TINY,
@@ -71,11 +72,8 @@ def test_a_cell_is_what_train_ends_with(table, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize('rule', ['mean', 'median'])
-def test_train_names_whose_messages_were_refused(
-    rule, tmp_path, monkeypatch, capsys
-):
+def test_train_names_whose_messages_were_refused(rule, tmp_path, capsys):
   """Two of seven, the last ones, in each of three rounds."""
-  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
   assert train.main([
       'train', '--task=overpersonalized', *TINY, '--attack=nan',
       f'--algo=ffgg[aggregator={rule},tuner=exact,server_learning_rate=0.066]',
@@ -134,13 +132,6 @@ def test_byzantine_clients_stand_last(tmp_path):
     task = grid.experiment('median', 'ipm', seed).task
     np.testing.assert_array_equal(task.honest, np.arange(4))
     assert [int(data['index']) for data in task.train] == list(range(6))
-
-
-def test_help_says_what_it_does(capsys):
-  assert robustness.main(['robustness', '--help']) == 0
-  shown = capsys.readouterr().out
-  for word in ('--rules', 'bucketing(NAME)', 'noise', 'robustness.csv'):
-    assert word in shown
 
 
 @pytest.mark.parametrize('rule, tip', [

@@ -17,7 +17,7 @@ from tff_pers.client_works import local_sgd
 from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.data.tasks import registry
-from tff_pers.evaluation import plots
+
 from tff_pers.experiments import experiment
 from tff_pers.simulation import store
 
@@ -28,13 +28,7 @@ TINY = [
     '--eval_every=1',
 ]
 BYZANTINE = (1, 4)
-
-
-@pytest.fixture(autouse=True)
-def _no_plots(monkeypatch):
-  """They take half the time, and are not what is tested."""
-  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
-  monkeypatch.setattr(plots, 'plot_runs', lambda runs, folder: None)
+pytestmark = pytest.mark.usefixtures('no_plots')
 
 
 def _train(folder, *argv):
@@ -245,14 +239,6 @@ def test_tiers_are_written_and_merged(quadratic, tiered, tmp_path):
   assert not (tmp_path / 'fedavg' / 'seed0' / 'tiers.csv').exists()
 
 
-def test_measurements_of_an_aggregator_are_columns(quadratic, tiered, tmp_path):
-  del quadratic, tiered  # Registered.
-  assert _train(tmp_path / 'run', '--task=quadratic', '--algo=tiered') == 0
-  rows = _read(tmp_path / 'run' / 'metrics.csv')
-  assert [row['aggregator/clipping_norm'] for row in rows] == ['0.25'] * 3
-  assert rows[0]['aggregator/clipped_count'] == '6'
-
-
 @pytest.fixture(name='broken')
 def _broken(tmp_path):
   """Returns flags of a task whose client b of three overflows."""
@@ -306,17 +292,3 @@ def test_nobody_left_is_no_silent_success(broken, tmp_path, capsys):
   assert 'A round must keep at least one honest client' in line
   assert 'checkpoint' in line
   assert not (tmp_path / 'run' / 'clients.csv').exists()
-
-
-def test_compare_drops_likewise(broken, tmp_path, capsys):
-  folder = tmp_path / 'runs'
-  argv = [
-      'compare', '--algos=fedavg[learning_rate=0.1],fedavg[learning_rate=1e38]',
-      *broken, f'--output_dir={folder}',
-  ]
-  assert compare.main(argv) == 1
-  captured = capsys.readouterr()
-  assert 'fedavg[learning_rate=0.1]: Dropped because of NaN' in captured.out
-  assert 'A round must keep at least one honest client' in captured.err
-  accuracies = [row['loss'] for row in _read(folder / 'runs.csv')]
-  assert accuracies[1] == 'nan' and accuracies[0] != 'nan'

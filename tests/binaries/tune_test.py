@@ -42,22 +42,6 @@ def test_every_method_has_as_many_trials_and_defaults_are_the_first(
   assert len(training.runs()) == 14
 
 
-def test_the_best_on_validation_data_is_chosen(tmp_path, monkeypatch):
-  fake_training.Training(monkeypatch)
-  assert _tune(tmp_path, '--trials=7', '--seeds=0') == 0
-  for algo, best in _best(tmp_path).items():
-    rows = [
-        row for row in _of(_table(tmp_path, 'trials.csv'), algo)
-        if row['state'] == 'complete'
-    ]
-    first = max(rows, key=lambda row: float(row['validation']))
-    assert str(best['trial']) == first['trial']
-    assert best['validation'] == pytest.approx(float(first['validation']))
-    assert best['hyperparameters']['learning_rate'] == float(
-        first['learning_rate']
-    )
-
-
 def test_the_table_says_what_is_near_an_end(tmp_path, monkeypatch):
   """The larger the rate, the better; the range ends at 20 times 0.3."""
   def curve(of):
@@ -80,7 +64,11 @@ def test_test_data_choose_nothing(tmp_path, monkeypatch):
   rows = [row for row in _of(_table(tmp_path, 'trials.csv'), 'fedavg')
           if row['state'] == 'complete']
   validation = [float(row['validation']) for row in rows]
-  assert _best(tmp_path)['fedavg']['validation'] == max(validation)
+  best = _best(tmp_path)['fedavg']
+  assert best['validation'] == max(validation)
+  row = rows[validation.index(max(validation))]
+  assert str(best['trial']) == row['trial']
+  assert best['hyperparameters']['learning_rate'] == float(row['learning_rate'])
   summary = _of(_table(tmp_path, 'summary.csv'), 'fedavg')[0]
   assert float(summary['accuracy_mean']) == pytest.approx(1 - max(validation))
 
@@ -111,20 +99,6 @@ def test_a_trial_that_is_behind_is_pruned_and_never_chosen(
   assert len(training.trained) < 2 * 12 * 4
 
 
-def test_nothing_is_pruned_before_there_is_something_to_compare(
-    tmp_path, monkeypatch
-):
-  falling = iter(np.linspace(0.9, 0.1, 1000))
-  def curve(of):
-    del of
-    value = next(falling)
-    return fake_training.Curve(value, value)
-  fake_training.Training(monkeypatch, curve)
-  assert _tune(tmp_path, '--trials=5', '--seeds=0', '--algos=fedavg') == 0
-  states = [row['state'] for row in _table(tmp_path, 'trials.csv')]
-  assert states == ['complete'] * 3 + ['pruned'] * 2
-
-
 def test_the_chosen_values_are_trained_with_all_seeds(tmp_path, monkeypatch):
   def curve(of):
     found = fake_training.by_rate(of)
@@ -147,10 +121,9 @@ def test_the_chosen_values_are_trained_with_all_seeds(tmp_path, monkeypatch):
 
 
 def test_a_trial_that_diverges_is_not_chosen(tmp_path, monkeypatch):
-  def curve(of):
-    found = fake_training.by_rate(of)
-    return found._replace(is_finite=of.values['learning_rate'] < 0.25)
-  fake_training.Training(monkeypatch, curve)
+  fake_training.Training(monkeypatch, fake_training.finite_where(
+      lambda of: of.values['learning_rate'] < 0.25
+  ))
   assert _tune(tmp_path, '--trials=6', '--seeds=0', '--algos=fedavg') == 0
   rows = _table(tmp_path, 'trials.csv')
   lost = [row for row in rows if float(row['learning_rate']) >= 0.25]
@@ -163,12 +136,9 @@ def test_values_with_which_a_later_seed_diverges_are_given_up(
     tmp_path, monkeypatch
 ):
   """For the next best on validation data."""
-  def curve(of):
-    found = fake_training.by_rate(of)
-    return found._replace(
-        is_finite=of.seed == 0 or of.values['learning_rate'] < 0.25
-    )
-  fake_training.Training(monkeypatch, curve)
+  fake_training.Training(monkeypatch, fake_training.finite_where(
+      lambda of: of.seed == 0 or of.values['learning_rate'] < 0.25
+  ))
   assert _tune(
       tmp_path, '--trials=6', '--seeds=0,1', '--algos=local_only'
   ) == 0
@@ -180,9 +150,9 @@ def test_values_with_which_a_later_seed_diverges_are_given_up(
 def test_a_method_that_always_diverges_has_a_row_and_the_exit_code_1(
     tmp_path, monkeypatch
 ):
-  def curve(of):
-    return fake_training.by_rate(of)._replace(is_finite=of.algo == 'fedavg')
-  fake_training.Training(monkeypatch, curve)
+  fake_training.Training(
+      monkeypatch, fake_training.finite_where(lambda of: of.algo == 'fedavg')
+  )
   assert _tune(tmp_path, '--trials=3', '--seeds=0') == 1
   assert _best(tmp_path)['local_only'] is None
   rows = _table(tmp_path, 'summary.csv')
@@ -232,27 +202,24 @@ def test_the_same_command_does_nothing_again(tmp_path, monkeypatch, capsys):
   assert len(_of(_table(tmp_path, 'trials.csv'), 'fedavg')) == 6
 
 
-@pytest.mark.parametrize('share', [0.0, 0.3, 0.6, 0.95])
-def test_a_search_that_was_stopped_goes_on(share, tmp_path, monkeypatch):
-  """In a trial or a final run, no round is lost, and none is trained twice."""
-  argv = '--trials=5', '--seeds=0,1', '--algos=fedavg'
-  whole = fake_training.Training(monkeypatch)
-  assert _tune(tmp_path / 'whole', *argv) == 0
-  training = fake_training.Training(monkeypatch)
-  training.kill_at = int(share * len(whole.trained))
-  with pytest.raises(fake_training.Killed):
-    _tune(tmp_path / 'stopped', *argv)
-  assert len(training.trained) == int(share * len(whole.trained))
-  assert _tune(tmp_path / 'stopped', *argv) == 0
-  assert training.trained == whole.trained
-  tables = [
-      _table(tmp_path / name, 'trials.csv')
-      for name in ('whole', 'stopped')
-  ]
-  for row in tables[0] + tables[1]:
-    del row['seconds']  # The round that was lost took some.
-  assert tables[0] == tables[1]
-  assert _best(tmp_path / 'stopped') == _best(tmp_path / 'whole')
+def test_other_flags_and_damaged_files_are_refused(tmp_path, monkeypatch, capsys):
+  fake_training.Training(monkeypatch)
+  assert _tune(tmp_path, '--trials=2', '--seeds=0') == 0
+  capsys.readouterr()
+  for argv, words in (
+      (['--trials=2', '--seeds=1'], '--seeds'),
+      (['--trials=1', '--seeds=0'], '--trials'),
+      (['--trials=2', '--seeds=0', '--rounds=5'], '--rounds'),
+      (['--budget=2m', '--seeds=0'], '--budget'),
+  ):
+    assert _tune(tmp_path, *argv) == 2
+    error = capsys.readouterr().err
+    assert words in error and error.count('\n') == 1
+  for name in ('fedavg/study.journal', 'tune.json'):
+    (tmp_path / name).write_text('[]\n')
+    assert _tune(tmp_path, '--trials=2', '--seeds=0') == 2
+    error = capsys.readouterr().err
+    assert str(tmp_path / name) in error and error.count('\n') == 1, error
 
 
 def test_real_runs(tmp_path):

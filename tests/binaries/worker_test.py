@@ -111,19 +111,10 @@ def test_ends_with_its_parent_unless_under_nohup(prefix, survives, start):
   assert _are_gone(processes)
 
 
-@pytest.mark.parametrize(
-    'argv, message',
-    [
-        (['--port=0'], '--port=0: 0 is not an integer in the range'),
-        (['--port=a'], '--port=a'),
-        (['--ports=1'], "Unknown command line flag 'ports'."),
-        (['8000'], "found '8000'."),
-    ],
-)
-def test_refuses_bad_flags(argv, message, capsys):
-  assert worker.main(['worker', *argv]) == 2
-  sentence = capsys.readouterr().err
-  assert sentence.startswith('worker: ') and message in sentence
+def test_refuses_ports_that_are_none(capsys):
+  for port in ('0', 'a'):
+    assert worker.main(['worker', f'--port={port}']) == 2
+    assert capsys.readouterr().err.startswith(f'worker: flag --port={port}')
 
 
 def test_refuses_a_port_in_use(capsys):
@@ -132,25 +123,6 @@ def test_refuses_a_port_in_use(capsys):
     assert worker.main(['worker', f'--port={port}']) == 2
   sentence = capsys.readouterr().err
   assert 'a free port' in sentence and f'found 127.0.0.1:{port}' in sentence
-
-
-@pytest.mark.parametrize(
-    'argv, message',
-    [
-        (['--host=no.such.host.invalid'], "found 'no.such.host.invalid'"),
-        (['--host=203.0.113.1'], 'found 203.0.113.1:8000'),
-        (['--tls_cert=a.pem'], '`--tls_key` must be given with the other two'),
-        (
-            ['--tls_cert=a.pem', '--tls_key=b', '--tls_ca=c'],
-            '`--tls_cert` must be a file, found a.pem.',
-        ),
-    ],
-)
-def test_refuses_hosts_and_files_that_cannot_be_used(argv, message, capsys):
-  assert worker.main(['worker', *argv]) == 2
-  sentence = capsys.readouterr().err
-  assert sentence.startswith('worker: ') and message in sentence
-  assert sentence.count('\n') == 1
 
 
 def test_warns_where_others_can_reach_it(monkeypatch, capsys):
@@ -202,6 +174,4 @@ def test_imports_neither_tensorflow_nor_tff():
 
 def test_help_warns(capsys):
   assert worker.main(['worker', '--help']) == 0
-  text = capsys.readouterr().out
-  assert all(flag in text for flag in ('--host', '--port', '--tls_cert'))
-  assert 'neither a password' in text
+  assert 'neither a password' in capsys.readouterr().out

@@ -14,7 +14,7 @@ from tests.binaries import wrong_tables
 # Those that write nothing.
 _WITHOUT_OUTPUT = (
     'benchmark', 'benchmark_events', 'benchmark_rules', 'check_orderings',
-    'plot', 'predict', 'report',
+    'plot', 'predict', 'report', 'worker',
 )
 _SHORT = dict(
     tiny='train --algo=fedavg --num_clients=4 --partition=iid'

@@ -5,7 +5,6 @@ import sys
 import pytest
 
 from tff_pers.config import discovery
-from tff_pers.data import tasks
 
 
 @pytest.fixture(name='package')
@@ -71,9 +70,3 @@ def test_raises_on_two_builders_of_one_name(package):
       ValueError, match='`build_it` must be defined once.*first and a_package.se'
   ):
     discovery.builders(_find(package))
-
-
-def test_tasks_are_modules_of_their_package():
-  # pylint: disable=no-member
-  assert tasks.digits.__name__ == 'tff_pers.data.tasks.digits'
-  assert tasks.get('digits').build.__module__ == tasks.digits.__name__

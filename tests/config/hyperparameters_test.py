@@ -93,26 +93,12 @@ def test_replace_takes_flag_names_and_as_dict_gives_them():
   assert hp.as_dict(Example())['lambda'] == 'auto'
 
 
-@pytest.mark.parametrize('steps, epochs', [(0, 0), (2, 1)])
-def test_local_training_raises_on_not_exactly_one_budget(steps, epochs):
-  with pytest.raises(ValueError, match=f'found {steps} and {epochs}'):
-    hp.LocalTraining(local_steps=steps, local_epochs=epochs)
-
-
-def test_local_training_budget():
-  assert hp.LocalTraining(local_steps=4, batch_size=2).budget() == dict(
-      batch_size=2, num_steps=4, num_epochs=None
-  )
-  assert hp.LocalTraining(local_steps=0, local_epochs=3).budget() == dict(
-      batch_size=20, num_steps=None, num_epochs=3
-  )
-  with pytest.raises(ValueError, match='`learning_rate` .* > 0.0, found -0.1'):
-    hp.LocalTraining(learning_rate=-0.1)
-
-
 @pytest.mark.parametrize(
     'values, message',
     [
+        (dict(local_steps=0), 'found 0 and 0'),
+        (dict(local_epochs=1), 'found 20 and 1'),
+        (dict(learning_rate=-0.1), '`learning_rate` .* > 0.0, found -0.1'),
         (dict(momentum=1.0), '`momentum` must be a number >= 0.0 and < 1.0'),
         (dict(momentum=0.5, local_steps=1), '`momentum` must be 0 .* found 0.5'),
         (dict(weight_decay=-1.0), '`weight_decay` must be .* found -1.0'),
@@ -138,16 +124,11 @@ def test_local_training_budget():
         ],
     ],
 )
-def test_local_step_raises_on_what_is_wrong_or_without_effect(values, message):
+def test_local_training_raises_on_what_is_wrong_or_without_effect(
+    values, message
+):
   with pytest.raises(ValueError, match=message):
     hp.LocalTraining(**values)
-
-
-def test_local_training_knows_the_rounds_of_the_schedule():
-  steps = hp.LocalTraining(
-      learning_rate_schedule='steps', learning_rate_rounds='70:90'
-  )
-  assert steps.schedule_rounds() == [70, 90]
 
 
 @dataclasses.dataclass(frozen=True)

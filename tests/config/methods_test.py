@@ -84,26 +84,13 @@ def test_every_need_is_a_sentence_and_a_predicate():
     assert need.sentence and need.tip
 
 
-def test_raises_on_unknown_name():
-  methods.register('known', hp.LocalTraining)(print)
-  with pytest.raises(ValueError, match="must be one of known, found 'knwon'"):
-    methods.get('knwon')
-
-
-def test_raises_on_second_registration():
-  methods.register('known', hp.LocalTraining)(print)
-  with pytest.raises(ValueError, match='must be new, found known'):
-    methods.register('known', hp.LocalTraining)(print)
-
-
-def test_raises_on_unknown_need():
-  with pytest.raises(ValueError, match='`needs` must be among .*found .*luck'):
-    methods.register('odd', hp.LocalTraining, needs=('luck',))
-
-
-def test_raises_on_unknown_driver():
-  with pytest.raises(ValueError, match='`driver` must be one of rounds, events'):
-    methods.register('odd', hp.LocalTraining, driver='clock')
+@pytest.mark.parametrize('fields, message', [
+    (dict(needs=('luck',)), '`needs` must be among .*found .*luck'),
+    (dict(driver='clock'), '`driver` must be one of rounds, events'),
+])
+def test_raises_on_an_unknown_need_or_driver(fields, message):
+  with pytest.raises(ValueError, match=message):
+    methods.register('odd', hp.LocalTraining, **fields)
 
 
 def test_raises_on_a_hyperparameter_that_no_flag_can_be_made_of():

@@ -73,35 +73,26 @@ def test_runs_that_do_not_know_their_macs(cost):
     assert costs.to_accuracy(run, 0.8, TIERS)[1]['macs'] is None
 
 
-@pytest.mark.parametrize('parameters, rounds, published', [
-    (21_328_292, 70, 29.16), (1_236_042, 148, 3.58),
-])
-def test_published_traffic(parameters, rounds, published):
+def test_published_traffic():
   """Check A12 of FedHM: 2 x 10 participants x parameters x rounds.
 
-  Its GB are 1024 million parameters; ours are bytes of float32.
+  Its GB are 1024 million parameters; ours are bytes of float32. FedHM sends 6.1,
+  7.6, 7.9 and 8.1 times less than FedAvg.
   """
-  run = _run([0.9], rounds=(float(rounds),), sent=2 * 4 * parameters)
-  total = 10 * costs.cumulative_bytes(run)[0]
-  # The paper takes the parameters in millions with two digits.
-  assert total / 4 / 1e6 / 1024 == pytest.approx(published, abs=0.015)
-
-
-def test_published_ratios():
-  """Check A12 of FedHM: 6.1, 7.6, 7.9 and 8.1 times less is sent."""
   def sent(parameters, rounds):
     run = _run([0.9], rounds=(float(rounds),), sent=2 * 4 * parameters)
     return costs.cumulative_bytes(run)[0]
 
-  small18, small34, small12 = 1_236_042, 3_277_220, 2_707_748
-  full18, full34 = 11_173_962, 21_328_292
+  full18, full34, small18, small12 = 11_173_962, 21_328_292, 1_236_042, 2_707_748
+  for total, published in ((sent(full34, 70), 29.16), (sent(small18, 148), 3.58)):
+    # The paper takes the parameters in millions with two digits.
+    assert 10 * total / 4 / 1e6 / 1024 == pytest.approx(published, abs=0.015)
   assert [
       round(sent(full18, 100) / sent(small18, 148), 1),
       round(sent(full18, 135) / sent(small18, 160), 1),
       round(sent(full34, 70) / sent(small12, 70), 1),
       round(sent(full34, 80) / sent(small12, 78), 1),
   ] == [6.1, 7.6, 7.9, 8.1]
-  assert small34 > small12
 
 
 @pytest.mark.parametrize('of_update, updates', [(0.2, 10), (1.0, 2)])

@@ -1,20 +1,9 @@
 """Curves show test and validation data, and tick where something was."""
 
 import numpy as np
-import pytest
 
 from tests.evaluation import made_runs
 from tff_pers.evaluation import curve_plots
-
-
-@pytest.fixture(name='saved')
-def _saved(monkeypatch):
-  """The figures that were made, instead of files."""
-  saved = []
-  monkeypatch.setattr(
-      curve_plots.figures, 'save', lambda picture, *rest: saved.append(picture)
-  )
-  return saved
 
 
 def _validated(run, offset):

@@ -25,15 +25,19 @@ def _decide(metric='accuracy', **methods):
   return decision_lib.decide(found, metric)
 
 
+def _said(found, order, number=2):
+  return decision_page.recommendation(
+      found, order.split(), 'accuracy', number
+  )
+
+
 def test_a_clear_winner_is_recommended():
   found = _decide(local=_BASE, fedavg=_BASE - 0.1, perm=_BASE + 0.2)
   assert (found.algo, found.best, found.runner_up) == ('perm', 'perm', 'local')
   assert found.behind is None
   assert found.ahead.gain.mean == pytest.approx(0.2)
   assert not found.ahead.is_noise
-  text = decision_page.recommendation(
-      found, ['local', 'fedavg', 'perm'], 'accuracy', 3
-  )
+  text = _said(found, 'local fedavg perm', 3)
   assert text.startswith('**perm** is recommended')
   assert 'better than the next one' in text and 'more than noise' in text
   assert 'local, by 0.2000 of accuracy (95 % interval 0.2000 to 0.2000' in text
@@ -48,17 +52,12 @@ def test_the_simplest_within_a_standard_error_is_recommended(errors, algo):
       perm=_BASE + errors * error + 0.1 * _SIGNS,
   )
   assert (found.algo, found.best) == (algo, 'perm')
-  text = decision_page.recommendation(
-      found, ['local', 'other', 'perm'], 'accuracy', 3
-  )
+  text = _said(found, 'local other perm', 3)
   assert 'within noise' in text
-  if algo == 'local':
-    assert 'perm is better on validation data by' in text
-    assert text.endswith('local is simpler.')
-  else:
-    assert text.endswith(
-        'local is simpler, but more than a standard error behind.'
-    )
+  assert text.endswith(dict(
+      local='local is simpler.',
+      perm='local is simpler, but more than a standard error behind.',
+  )[algo])
 
 
 def test_who_is_simpler_is_told_by_the_order():
@@ -70,18 +69,14 @@ def test_who_is_simpler_is_told_by_the_order():
 
 def test_a_simpler_best_is_said_to_be_simpler():
   found = _decide(local=_BASE + 0.01, perm=_BASE + 0.1 * _SIGNS)
-  text = decision_page.recommendation(
-      found, ['local', 'perm'], 'accuracy', 2
-  )
+  text = _said(found, 'local perm')
   assert text.startswith('**local** is recommended: it is the best')
   assert text.endswith('within noise; local is the simpler of the two.')
 
 
 def test_methods_that_never_ran_are_not_beaten():
   found = _decide(local=_BASE, perm=_BASE + 0.2)
-  order = ['local', 'fedavg', 'ditto', 'perm']
-  text = decision_page.recommendation(found, order, 'accuracy', 2)
-  assert text.startswith(
+  assert _said(found, 'local fedavg ditto perm').startswith(
       'Of the 2 methods that finished (4 were requested), **perm** is'
   )
 
@@ -104,14 +99,12 @@ def test_what_validation_promised_too_much_is_said(validation, is_said):
 def test_equal_methods_and_a_single_one():
   same = _decide(local=_BASE, perm=_BASE)
   assert same.algo == 'local'
-  assert 'as good as the next one, perm, and simpler' in (
-      decision_page.recommendation(same, ['local', 'perm'], 'accuracy', 2)
+  assert 'as good as the next one, perm, and simpler' in _said(
+      same, 'local perm'
   )
   alone = _decide(perm=_BASE)
   assert (alone.algo, alone.ahead, alone.runner_up) == ('perm', None, None)
-  assert 'no other method finished' in decision_page.recommendation(
-      alone, ['local', 'perm'], 'accuracy', 1
-  )
+  assert 'no other method finished' in _said(alone, 'local perm', 1)
 
 
 def test_of_losses_the_smallest_is_recommended():
@@ -123,14 +116,9 @@ def test_of_losses_the_smallest_is_recommended():
 
 
 def test_one_client_decides_without_an_interval():
-  found = decision_lib.decide(
-      {name: paired.Values(dict(a=value))
-       for name, value in (('local', 0.5), ('perm', 0.6))}, 'accuracy'
-  )
+  found = _decide(local=[0.5], perm=[0.6])
   assert found.algo == 'perm' and found.ahead.is_noise
-  assert 'one client has no interval' in decision_page.recommendation(
-      found, ['local', 'perm'], 'accuracy', 2
-  )
+  assert 'one client has no interval' in _said(found, 'local perm')
 
 
 def test_no_method_is_an_error():

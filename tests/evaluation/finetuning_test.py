@@ -63,14 +63,13 @@ def _run(variant, accuracy):
   )
 
 
-def test_the_plot_shows_means_over_seeds_at_both_kinds_of_clients(axes, tmp_path):
+def test_the_plot_shows_means_over_seeds_at_both_kinds_of_clients(saved):
   runs = [
       _run('a', [0.1, 0.2, 0.3, 0.4]), _run('a', [0.3, 0.4, 0.5, 0.6]),
       _run('b', [0.7, 0.8, 0.9, 1.0]), _run('c', [])._replace(finetuning=None),
   ]
-  path = finetuning.plot(runs, str(tmp_path))
-  assert path.endswith('finetuning') and (tmp_path / 'finetuning.png').exists()
-  seen, unseen = axes[0]
+  finetuning.plot(runs, '')
+  seen, unseen = saved[0].axes
   lines = {line.get_label(): line for line in seen.get_lines()}
   assert set(lines) == {'a', 'b'}
   np.testing.assert_array_equal(lines['a'].get_xdata(), [0, 10])
@@ -79,12 +78,11 @@ def test_the_plot_shows_means_over_seeds_at_both_kinds_of_clients(axes, tmp_path
   assert len(seen.collections) == 1  # The band of `a` alone.
 
 
-@pytest.mark.parametrize('columns', [('seen', 'steps', 'accuracy_mean')])
-def test_the_file_is_read_with_the_run(columns, tmp_path):
+def test_the_file_is_read_with_the_run(tmp_path):
   results.write_config(str(tmp_path), dict(variant='a', flags={}))
   assert results.read_run(str(tmp_path)).finetuning is None
   results.write_finetuning(str(tmp_path), finetuning.rows(1, _FOUND))
   found = results.read_run(str(tmp_path)).finetuning
-  assert [found[name].tolist() for name in columns] == [
-      [1, 1], [0, 5], [0.5, 0.75]
-  ]
+  assert [
+      found[name].tolist() for name in ('seen', 'steps', 'accuracy_mean')
+  ] == [[1, 1], [0, 5], [0.5, 0.75]]

@@ -49,10 +49,24 @@ def run(variant, seed, regression=False, num_clients=6):
   )
 
 
+def read(folder, *args, **options) -> results.Run:
+  """Returns the run that `write` writes."""
+  return results.read_run(write(str(folder), *args, **options))
+
+
+def read_all(top, *runs) -> list[results.Run]:
+  """Returns runs, (variant, seed, options) each, below a folder."""
+  return [
+      read(top / variant / f'seed{seed}', variant, seed, **options)
+      for variant, seed, options in runs
+  ]
+
+
 def write(
     folder, variant='fedavg', seed=0, *, evaluated=(2, 4, 6), accuracy=0.5,
     loss=1.0, clients=None, validation=None, finished=True, groups=None,
-    mixing=None, router=None, columns=None, config=None, **flags,
+    mixing=None, router=None, columns=None, config=None, diverged=None,
+    dropped=None, **flags,
 ):
   """Writes a run's folder; returns it.
 
@@ -70,8 +84,10 @@ def write(
     groups: True groups of the clients, or None.
     mixing: Mixing weights, or None.
     router: Weights of adaptors, or None.
-    columns: Further columns of `metrics.csv`, a value per round.
+    columns: Further columns of `metrics.csv`, a value per round, or others.
     config: Further entries of `config.json`.
+    diverged: The sentence of a run that diverged.
+    dropped: Rounds by client in which it was dropped.
     **flags: Further flags.
   """
   clients = {'0': 0.4, '1': 0.6} if clients is None else clients
@@ -96,17 +112,23 @@ def write(
   rows = []
   for i, number in enumerate(evaluated):
     back = len(evaluated) - 1 - i
-    rows.append(dict(
-        {name: values[i] for name, values in extra.items()}, round=number,
-        seconds=2.0 * number,
-        accuracy_mean=None if accuracy is None else accuracy - 0.1 * back,
-        loss_mean=loss + 0.5 * back,
-        accuracy_worst_decile=None if accuracy is None else accuracy / 2,
-        bytes_down=30.0, bytes_up=10.0,
-    ))
+    rows.append({
+        **dict(
+            round=number, seconds=2.0 * number,
+            accuracy_mean=None if accuracy is None else accuracy - 0.1 * back,
+            loss_mean=loss + 0.5 * back,
+            accuracy_worst_decile=None if accuracy is None else accuracy / 2,
+            bytes_down=30.0, bytes_up=10.0,
+        ), **{name: values[i] for name, values in extra.items()},
+    })
   results.write_csv(
-      os.path.join(folder, results.METRICS), (*_METRICS, *extra), rows
+      os.path.join(folder, results.METRICS),
+      list(dict.fromkeys([*_METRICS, *extra])), rows,
   )
+  if diverged:
+    results.write_diverged(folder, diverged)
+  if dropped:
+    results.write_dropped(folder, dropped)
   if groups is not None:
     results.write_data(folder, range(len(clients)), None, groups)
   for name, matrix in ((results.MIXING, mixing), (results.ROUTER, router)):

@@ -29,12 +29,8 @@ def test_every_figure_is_png_and_svg(tmp_path, regression):
       assert '</svg>' in file.read()
 
 
-def test_rows_of_models_without_owners_keep_their_order(monkeypatch):
+def test_rows_of_models_without_owners_keep_their_order(saved):
   """Three models of six clients, whose groups are [1, 0, 1, 0, 2, 2]."""
-  saved = []
-  monkeypatch.setattr(
-      plots.figures, 'save', lambda picture, *rest: saved.append(picture)
-  )
   run = made_runs.run('perm', 0)
   shared = run._replace(
       mixing=run.mixing[:3], metrics=dict(run.metrics, models_used=np.ones(4))

@@ -38,13 +38,6 @@ def test_groups_of_regression_tasks_are_kept(tmp_path):
   np.testing.assert_array_equal(run.router, np.eye(2))
 
 
-def test_clients_csv_has_the_documented_columns(tmp_path):
-  results.write_clients(str(tmp_path), [])
-  assert (tmp_path / 'clients.csv').read_text().splitlines() == [
-      'client,seen,num_train,num_test,accuracy,loss'
-  ]
-
-
 def test_a_diverged_run_has_its_sentence_until_it_goes_on(tmp_path):
   folder = str(tmp_path)
   results.write_config(folder, dict(variant='perm', flags={}))

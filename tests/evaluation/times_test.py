@@ -1,7 +1,6 @@
 """The virtual time until a target, as a table and as a figure."""
 
 import numpy as np
-import pytest
 
 from tests.evaluation import made_runs
 from tff_pers.evaluation import plots
@@ -69,16 +68,6 @@ def test_runs_without_a_clock_are_left_out():
   assert {row['algo'] for row in times.rows([plain, *RUNS], [0.5])} == {
       'fedavg', 'fedasync'
   }
-
-
-@pytest.fixture(name='saved')
-def _saved(monkeypatch):
-  """The figures that were made, instead of files."""
-  saved = []
-  monkeypatch.setattr(
-      time_plots.figures, 'save', lambda picture, *rest: saved.append(picture)
-  )
-  return saved
 
 
 def test_figure_has_time_and_updates(saved):

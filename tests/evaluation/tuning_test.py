@@ -153,17 +153,3 @@ def test_hyperparameters_of_one_method_share_a_column():
   chosen, none = tuning.rows(grids, choices, {('b', 0): _run()})
   assert (chosen['rate'], chosen['own']) == ('2', 'k=4')
   assert (none['rate'], none['own']) == (None, None)
-
-
-def test_several_hyperparameters_have_a_column_each():
-  grids = grids_lib.parse_grids('a:1,2; b:3,4', ['m', 'diverged'])
-  grid = grids['m']
-  choices = {
-      'm': tuning.Choice('accuracy', dict.fromkeys(grid.values, 0.5), '2;3'),
-      'diverged': tuning.Choice('accuracy', {'1;3': math.nan}, None),
-  }
-  row, none = tuning.rows(grids, choices, {('m', 0): _run()})
-  assert (row['a'], row['b'], none['a'], none['b']) == ('2', '3', None, None)
-  assert tuning.columns(grids, choices, False)[:4] == [
-      'algo', 'a', 'b', 'at_border'
-  ]

@@ -8,13 +8,15 @@ import pytest
 
 from binaries import train
 from tests import csv_rows
-from tff_pers.evaluation import plots
+
 from tff_pers.evaluation import results
 from tff_pers.evaluation import stopping
 from tff_pers.experiments import auto_rounds
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
 from tff_pers.experiments import runner
+
+pytestmark = pytest.mark.usefixtures('no_plots')
 
 _TABLE = flags.all_flags(flags.own_flag('algo', '', 'Method.'))
 
@@ -34,11 +36,6 @@ def _write(path, num_clients, rows_each=20):
 @pytest.fixture(name='data', scope='module')
 def _data(tmp_path_factory):
   return _write(tmp_path_factory.mktemp('data') / 'noise.npz', 4)
-
-
-@pytest.fixture(autouse=True)
-def _without_plots(monkeypatch):
-  monkeypatch.setattr(plots, 'plot_run', lambda folder: None)
 
 
 def _build(data, algo='fedavg', **given):

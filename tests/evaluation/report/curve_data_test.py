@@ -4,18 +4,15 @@ import numpy as np
 import pytest
 
 from tests.evaluation import made_runs
-from tff_pers.evaluation import results
+
 from tff_pers.evaluation.report import curve_data
 from tff_pers.evaluation.report import members
 
 
 def _members(tmp_path, *options):
   return [
-      members.Member(
-          results.read_run(made_runs.write(
-              str(tmp_path / f'run{i}'), seed=i, **own
-          )), 'fedavg',
-      ) for i, own in enumerate(options)
+      members.Member(made_runs.read(tmp_path / str(i), seed=i, **own), 'fedavg')
+      for i, own in enumerate(options)
   ]
 
 

@@ -3,25 +3,15 @@
 import pytest
 
 from tests.evaluation import made_runs
-from tff_pers.evaluation import results
+
 from tff_pers.evaluation.report import findings
 from tff_pers.evaluation.report import members
 
 
 def _found(tmp_path, *runs):
   """Returns findings about runs, (variant, seed, options) each, by text."""
-  made = []
-  for variant, seed, options in runs:
-    folder = made_runs.write(
-        str(tmp_path / variant / f'seed{seed}'), variant, seed,
-        **{k: v for k, v in options.items() if k not in ('then',)},
-    )
-    options.get('then', lambda folder: None)(folder)
-    made.append(results.read_run(folder))
-  return {
-      one['text']: one['items']
-      for one in findings.of_groups(members.groups(made))
-  }
+  groups = members.groups(made_runs.read_all(tmp_path, *runs))
+  return {one['text']: one['items'] for one in findings.of_groups(groups)}
 
 
 def test_good_runs_need_no_word(tmp_path):
@@ -29,9 +19,9 @@ def test_good_runs_need_no_word(tmp_path):
 
 
 def test_divergence_goes_with_its_sentence(tmp_path):
-  then = lambda folder: results.write_diverged(folder, 'NaN in round 7.')
   assert _found(
-      tmp_path, ('perm', 0, dict(finished=False, then=then)), ('perm', 1, {})
+      tmp_path, ('perm', 0, dict(finished=False, diverged='NaN in round 7.')),
+      ('perm', 1, {}),
   ) == {
       '1 run diverged: training produced NaN or infinity.': [
           'perm, seed 0: NaN in round 7.'
@@ -70,20 +60,15 @@ def test_a_loss_above_that_of_the_start(options, text, tmp_path):
 
 @pytest.mark.parametrize('last', [2.5, float('inf')])
 def test_a_loss_that_rose(last, tmp_path):
-  def then(folder):
-    rows = results.read_rows(folder, results.METRICS)
-    rows[-1]['loss_mean'] = last
-    results.write_csv(folder + '/metrics.csv', list(rows[0]), rows)
-
-  (items,) = _found(tmp_path, ('perm', 0, dict(then=then))).values()
+  options = dict(columns=dict(loss_mean=[2.0, 1.5, last]))
+  (items,) = _found(tmp_path, ('perm', 0, options)).values()
   assert items == [
       f'perm, seed 0: 2 in round 2, {last:g} in round 6; lowest, 1.5, in round 4'
   ]
 
 
 def test_dropped_clients_are_named(tmp_path):
-  then = lambda folder: results.write_dropped(folder, {3: 2, 7: 1})
-  (items,) = _found(tmp_path, ('perm', 0, dict(then=then))).values()
+  (items,) = _found(tmp_path, ('perm', 0, dict(dropped={3: 2, 7: 1}))).values()
   assert items == ['perm, seed 0: client 3 in 2, client 7 in 1 rounds']
 
 

@@ -16,9 +16,9 @@ ORDER = [1, 3, 0, 2]
 
 def _member(tmp_path, **options):
   clients = {str(10 + i): 0.5 for i in range(options.pop('number', 4))}
-  return members.Member(results.read_run(made_runs.write(
-      str(tmp_path), 'perm', 3, clients=clients, **options
-  )), 'perm')
+  return members.Member(
+      made_runs.read(tmp_path, 'perm', 3, clients=clients, **options), 'perm'
+  )
 
 
 def _decoded(made):
@@ -34,7 +34,7 @@ def _random(*shape):
 def test_mixing_weights_are_those_of_the_file_by_group(tmp_path):
   mixing = _random(4, 4)
   found = map_data.of_group([_member(tmp_path, groups=GROUPS, mixing=mixing)])
-  (made,) = found['maps']
+  made, = found['maps']
   assert (made['kind'], made['label'], made['seed']) == ('mixing', 'perm', 3)
   np.testing.assert_allclose(
       _decoded(made), mixing[np.ix_(ORDER, ORDER)], atol=mixing.max() / 1e5

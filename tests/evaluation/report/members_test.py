@@ -10,11 +10,9 @@ from tff_pers.evaluation.report import members
 @pytest.fixture(name='write')
 def _write(tmp_path):
   """Writes a run and reads it: (place, variant, seed, ...) -> run."""
-  def write(place, *args, **options):
-    return results.read_run(
-        made_runs.write(str(tmp_path / place), *args, **options)
-    )
-  return write
+  return lambda place, *args, **options: made_runs.read(
+      tmp_path / place, *args, **options
+  )
 
 
 def _labels(runs):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.evaluation import made_runs
 from tests.evaluation.report import made_pages
-from tff_pers.evaluation import results
+
 from tff_pers.evaluation.report import page
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -109,8 +109,7 @@ def test_the_same_runs_give_the_same_page(tmp_path):
 
 
 def test_what_is_not_finite_is_no_broken_json(tmp_path):
-  folder = made_runs.write(str(tmp_path), loss=float('inf'))
-  run = results.read_run(folder)
+  run = made_runs.read(tmp_path, loss=float('inf'))
   run.clients['loss'][0] = np.nan
   found = page.collect([run], top=str(tmp_path), title='')
   assert 'Infinity' not in page.as_json(found)
@@ -120,10 +119,8 @@ def test_what_is_not_finite_is_no_broken_json(tmp_path):
 
 
 def test_runs_that_have_nothing_yet_are_a_page(tmp_path):
-  folder = made_runs.write(str(tmp_path), evaluated=(), finished=False)
-  found = page.collect(
-      [results.read_run(folder)], top=str(tmp_path), title='new'
-  )
+  run = made_runs.read(tmp_path, evaluated=(), finished=False)
+  found = page.collect([run], top=str(tmp_path), title='new')
   (group,) = found['groups']
   assert group['summary'] == '1 method, 2 clients, 1 seed, 1 run.'
   assert not group['results']['rows'] and not group['clients']['runs']
@@ -137,11 +134,11 @@ def test_a_thousand_clients_in_twenty_runs_are_a_few_megabytes(tmp_path):
   mixing = generator.dirichlet(np.ones(number), number)
   clients = {str(i): a for i, a in enumerate(generator.random(number))}
   columns = {f'extra{i}': generator.random(len(rounds)) for i in range(12)}
-  first = results.read_run(made_runs.write(
-      str(tmp_path), clients=clients, mixing=mixing, router=mixing[:, :10],
+  first = made_runs.read(
+      tmp_path, clients=clients, mixing=mixing, router=mixing[:, :10],
       evaluated=rounds, validation=0.5, columns=columns,
       groups=generator.integers(0, 5, number),
-  ))
+  )
   runs = [
       first._replace(config=dict(first.config, variant=f'method{i}'))
       for i in range(20)

@@ -1,31 +1,27 @@
 """Flags that differ come first, then those that somebody gave."""
 
 from tests.evaluation import made_runs
-from tff_pers.evaluation import results
+
 from tff_pers.evaluation.report import members
 from tff_pers.evaluation.report import settings_data
 
 
 def _group(tmp_path, *runs):
-  found = [
-      results.read_run(made_runs.write(str(tmp_path / str(i)), *args, **options))
-      for i, (args, options) in enumerate(runs)
-  ]
-  (group,) = members.groups(found)
+  group, = members.groups(made_runs.read_all(tmp_path, *runs))
   return group
 
 
 def test_flags_by_kind(tmp_path):
   group = _group(
       tmp_path,
-      (('perm', 0), dict(
+      ('perm', 0, dict(
           perm_lambda=0.1, batch=10, momentum=0.0, strict=True, path='',
           config=dict(given=dict(algo='perm', batch=10)),
       )),
-      (('perm[lambda=2]', 0), dict(
+      ('perm[lambda=2]', 0, dict(
           perm_lambda=2, batch=10, momentum=0.0, strict=True, path='',
       )),
-      (('fedavg', 0), dict(
+      ('fedavg', 0, dict(
           fedavg_rate=0.3, batch=10, momentum=0.5, strict=True, path='',
       )),
   )
@@ -47,7 +43,7 @@ def test_flags_by_kind(tmp_path):
 
 def test_versions_of_all_runs(tmp_path):
   group = _group(
-      tmp_path, (('perm', 0), {}), (('perm', 1), dict(
+      tmp_path, ('perm', 0, {}), ('perm', 1, dict(
           config=dict(versions=dict(python='3.9', numpy='1.25'))
       )),
   )

@@ -141,7 +141,8 @@ def solve_gram(factor: tf.Tensor, gradient: tf.Tensor, eps: float) -> tf.Tensor:
   # would lose eps, as in a run that diverges, it grows with the matrix, because
   # the solver ends the whole computation if a matrix is singular.
   eps = tf.maximum(
-      tf.constant(eps, gram.dtype), np.finfo(gram.dtype.as_numpy_dtype).eps * size
+      tf.constant(eps, gram.dtype),
+      np.finfo(gram.dtype.as_numpy_dtype).eps * size,
   )
   identity = tf.eye(gram.shape[-1], dtype=gram.dtype)
   if gram.shape[-1] == 1:

@@ -31,6 +31,16 @@ def test_epsilon_grows_and_is_said_with_what_it_covers(tmp_path, capsys):
   assert '`--dp_clip` must be 0.5' in capsys.readouterr().err
 
 
+def test_statistics_of_all_clients_are_refused(tmp_path, capsys):
+  path = tmp_path / 'mine.csv'
+  rows = [f'{c},{r % 2},{r},{c}' for c in range(6) for r in range(6)]
+  path.write_text('client,y,a,b\n' + '\n'.join(rows) + '\n')
+  argv = ['train', '--algo=fedavg', '--task=csv', f'--data_dir={path}',
+          '--rounds=1', '--dp_noise_multiplier=2', f'--output_dir={tmp_path}/r']
+  assert train.main(argv) == 2
+  assert 'where statistics of all clients scale' in capsys.readouterr().err
+
+
 def test_a_counted_vocabulary_is_refused(tmp_path, capsys):
   text_sources.questions(tmp_path)
   argv = ['train', '--algo=fedavg', '--task=stackoverflow_tags',

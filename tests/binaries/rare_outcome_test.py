@@ -54,6 +54,20 @@ def test_rounds_end_by_auc(data, tmp_path, capsys):
   )
 
 
+def test_a_metric_that_is_asked_for(data, tmp_path, capsys):
+  argv = [
+      'train', '--algo=local_only', '--task=csv', f'--data_dir={data}',
+      '--rounds=1', f'--output_dir={tmp_path}',
+  ]
+  assert train.main([*argv, '--metric=rmse']) == 2
+  assert (
+      '`--metric` must be one of auto, accuracy, loss, balanced_accuracy, auc,'
+      ' f1 on this task'
+  ) in capsys.readouterr().err
+  assert train.main([*argv, '--metric=f1']) == 0
+  assert results.read_config(str(tmp_path))['metric'] == 'f1'
+
+
 def test_a_metric_of_a_task_of_one_s_own(data, tmp_path, monkeypatch):
   """Of probabilities, by which validation data choose, and in all tables."""
   assemble = assembly.assemble

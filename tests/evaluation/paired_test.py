@@ -2,6 +2,10 @@
 
 import math
 
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+import numpy as np
 import pytest
 from scipy import stats
 
@@ -44,7 +48,6 @@ def test_a_difference_is_of_pairs():
   assert found.gain.high == pytest.approx(0.02 + half)
   # t = 0.02 / (0.01 / sqrt(3)) = 2 sqrt(3), two degrees of freedom.
   assert found.p_value == pytest.approx(1 - math.sqrt(12 / 14))
-  assert found.is_noise  # Its interval contains 0.
   assert (found.share_better, found.share_worse) == (1, 0)
 
 
@@ -107,13 +110,52 @@ def test_only_clients_of_both_count():
   assert math.isnan(none.share_better)
 
 
+_NUMBERS = st.lists(
+    st.tuples(*[st.floats(-10, 10, width=32)] * 2), min_size=3, max_size=30
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(_NUMBERS)
+def test_it_is_scipy_s_paired_test(pairs):
+  """The interval excludes 0 where the test says p < 0.05, and is symmetric."""
+  one, two = map(np.array, zip(*pairs))
+  gains = one - two
+  if np.ptp(gains) < 1e-3:
+    return
+  found = paired.difference(_values(*one), _values(*two), 'accuracy')
+  assert found.p_value == pytest.approx(
+      stats.ttest_1samp(gains, 0).pvalue, rel=1e-6, abs=1e-12
+  )
+  if abs(found.p_value - 0.05) > 1e-6:
+    assert found.is_noise == (found.p_value > 0.05)
+  mirrored = paired.difference(_values(*two), _values(*one), 'accuracy')
+  assert mirrored.gain.mean == pytest.approx(-found.gain.mean)
+  assert mirrored.gain.low == pytest.approx(-found.gain.high)
+  assert mirrored.share_better == found.share_worse
+
+
+def test_the_interval_covers_the_truth_as_often_as_it_says():
+  rng = np.random.default_rng(0)
+  hits = 0
+  for _ in range(2000):
+    found = paired.mean(rng.normal(0.3, 2.0, 12))
+    hits += found.low <= 0.3 <= found.high
+  # Three standard deviations of a binomial of 2000 and 0.95 are 0.015.
+  assert 0.935 <= hits / 2000 <= 0.965
+
+
+def _run(folder, seed, clients):
+  return results.read_run(
+      made_runs.write(str(folder / f'{seed}'), seed=seed, clients=clients)
+  )
+
+
 def test_a_client_has_the_mean_over_seeds(tmp_path):
   runs = [
-      made_runs.read(tmp_path / str(seed), seed=seed, clients=clients)
-      for seed, clients in enumerate((
-          dict(ann=0.2, bob=0.5), dict(ann=0.4, bob=math.nan),
-          dict(ann=0.9, bob=math.nan, cid=math.nan),
-      ))
+      _run(tmp_path, 0, dict(ann=0.2, bob=0.5)),
+      _run(tmp_path, 1, dict(ann=0.4, bob=math.nan)),
+      _run(tmp_path, 2, dict(ann=0.9, bob=math.nan, cid=math.nan)),
   ]
   assert paired.of_clients(runs, 'accuracy') == pytest.approx(
       dict(ann=0.5, bob=0.5)
@@ -122,7 +164,7 @@ def test_a_client_has_the_mean_over_seeds(tmp_path):
 
 
 def test_clients_that_never_train_are_left_out(tmp_path):
-  run = made_runs.read(tmp_path, clients=dict(ann=0.2, bob=0.5))
+  run = _run(tmp_path, 0, dict(ann=0.2, bob=0.5))
   run.clients['seen'][1] = 0
   assert paired.of_clients([run], 'accuracy') == dict(ann=0.2)
 

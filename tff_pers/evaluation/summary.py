@@ -18,7 +18,8 @@ _LOWER = (
     'mean_absolute_percentage_error', 'mean_squared_logarithmic_error',
     'binary_crossentropy', 'categorical_crossentropy',
     'sparse_categorical_crossentropy', 'kullback_leibler_divergence',
-    'kl_divergence', 'hinge', 'squared_hinge', 'categorical_hinge', 'poisson', 'logcosh',
+    'kl_divergence', 'hinge', 'squared_hinge', 'categorical_hinge', 'poisson',
+    'logcosh',
 )
 
 

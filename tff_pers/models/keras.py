@@ -66,10 +66,10 @@ def from_keras(
       list, or in a dict by name. A function of your own is
       `(y, predictions) -> [batch]`. 'accuracy' is Keras', but for one logit it
       tests its sign; for several labels of an example it compares the largest
-      entries, and 'binary_accuracy' counts labels. None: metrics that fit the labels and the loss, see
-      `keras_losses.default_metrics`. For several outputs likewise, a dict by
-      their names or a list; a metric's name follows its output's, and
-      `NAME_loss` is a metric, too.
+      entries, and 'binary_accuracy' counts labels. None: metrics that fit the
+      labels and the loss, see `keras_losses.default_metrics`. For several
+      outputs likewise, a dict by their names or a list; a metric's name follows
+      its output's, and `NAME_loss` is a metric, too.
     per_example: Whether model and loss must treat every row of a batch
       independently. False allows a model or a loss that compares rows; then it
       also sees filler rows, which repeat others if a batch is short.

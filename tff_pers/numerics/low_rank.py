@@ -137,13 +137,11 @@ def solve_gram(factor: tf.Tensor, gradient: tf.Tensor, eps: float) -> tf.Tensor:
   gram = tf.matmul(factor, factor, transpose_b=True)
   size = tf.linalg.trace(gram)[:, tf.newaxis, tf.newaxis]
   # At initialization one factor and its Gram matrix are zero: eps keeps it
-  # invertible. The gradient that it divides is then zero too. Where rounding
-  # would lose eps, as in a run that diverges, it grows with the matrix, because
-  # the solver ends the whole computation if a matrix is singular.
-  eps = tf.maximum(
-      tf.constant(eps, gram.dtype),
-      np.finfo(gram.dtype.as_numpy_dtype).eps * size,
-  )
+  # invertible. The gradient that it divides is then zero too. In a run that
+  # diverges eps grows with the matrix, in which rounding would lose it: the
+  # solver ends the whole computation if a matrix is singular.
+  rounding = np.finfo(gram.dtype.as_numpy_dtype).eps * size
+  eps = tf.where(rounding > 1, rounding, tf.constant(eps, gram.dtype))
   identity = tf.eye(gram.shape[-1], dtype=gram.dtype)
   if gram.shape[-1] == 1:
     return gradient / (gram + eps)  # Several times faster than a solver.

@@ -101,6 +101,17 @@ def test_masked_loss_and_rows_are_those_of_numpy():
 # --- What is sent, deployed and evaluated. ---
 
 
+def test_bytes_are_those_of_the_sub_models(plain):
+  state, _ = sr.start(plain)
+  sizes = [6 * 6 + 2, 6 * 3 + 2, 6 * 2 + 2]  # Parameters, float64.
+  _, metrics = sr.play(plain, state, (0, 1, 2))
+  assert metrics['bytes_down'] == metrics['bytes_up']
+  np.testing.assert_allclose(metrics['bytes_up'], 8 * sum(sizes) / 3)
+  _, metrics = sr.play(plain, state, (2,))
+  assert metrics['bytes_up'] == 8 * sizes[2]
+  assert plain.tier_parameters == dict(zip(('1', '0.5', '0.333333'), sizes))
+
+
 def test_clients_deploy_the_first_units_of_their_tiers(plain):
   """Clients 3 and 4 never trained, 7 and 8 are not among the N."""
   state, _ = sr.start(plain)

@@ -245,6 +245,13 @@ def test_clients_deploy_the_mean_of_the_first_bases(process):
   assert list(process.tier_parameters.values()) == [4 * 20, 2 * 20, 20]
 
 
+def test_bytes_are_those_of_the_bases(process):
+  state = process.initialize_seeded(sr.SEED)
+  _, metrics = sr.play(process, state, (0, 1, 2))
+  assert metrics['bytes_down'] == metrics['bytes_up']
+  np.testing.assert_allclose(metrics['bytes_up'], 8 * 20 * 7 / 3)
+
+
 def test_penalty_is_that_of_the_bases():
   base = zoo.build(
       'mlp_20', tf.TensorSpec([None, 3], tf.float64), 2, tf.float64, l2=0.1

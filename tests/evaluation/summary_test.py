@@ -81,3 +81,12 @@ def test_raises_on_different_clients():
     summary.share_hurt([1.0, 2.0], [1.0], higher_is_better=True)
   with pytest.raises(ValueError, match='one entry per client'):
     summary.summarize([1.0, 2.0], [1], higher_is_better=True)
+
+
+@pytest.mark.parametrize('metric, is_higher', [
+    ('accuracy', True), ('recall', True), ('gmae_score', True),
+    ('price_loss', False), ('price_mae', False), ('MSE', False),
+    ('price_mean_squared_error', False),
+])
+def test_errors_are_better_if_they_are_small(metric, is_higher):
+  assert summary.is_higher_better(metric) is is_higher

@@ -19,14 +19,15 @@ _LOWER = (
     'binary_crossentropy', 'categorical_crossentropy',
     'sparse_categorical_crossentropy', 'kullback_leibler_divergence',
     'kl_divergence', 'hinge', 'squared_hinge', 'categorical_hinge', 'poisson',
-    'logcosh',
+    'logcosh', 'log_cosh', 'huber',
 )
 
 
 def is_higher_better(metric: str) -> bool:
   """Returns whether larger values of a metric are better."""
-  # The loss of one of several outputs is NAME_loss.
-  return metric not in _LOWER and not metric.endswith('_loss')
+  name = metric.lower()
+  # Those of one of several outputs follow its name, as in `price_mae`.
+  return not any(name == low or name.endswith(f'_{low}') for low in _LOWER)
 
 
 class Summary(NamedTuple):

@@ -70,7 +70,7 @@ def own_metrics(model: functional.FunctionalModel) -> list[str]:
   """Returns the names of a model's metrics beside accuracy and loss."""
   return [
       name for name in (*model.metrics, *model.states)
-      if name not in results.CLIENT_COLUMNS
+      if name not in (*results.CLIENT_COLUMNS, *results.VALIDATION_COLUMNS)
   ]
 
 

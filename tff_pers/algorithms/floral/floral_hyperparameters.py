@@ -89,7 +89,8 @@ class AdaptorHyperparameters(hp.Aggregation, hp.LocalTraining):
   adaptor_learning_rate: Union[float, str] = hp.field(
       'auto',
       'eta_lora: step size of the adaptors; auto: learning_rate, with'
-      ' rank=0 and min_rank=0 times d / r, classes less one per rank.',
+      ' rank=0 and min_rank=0 times d / r: classes less one, at most the'
+      ' smaller side of the largest adapted kernel, per rank.',
       above=0.0, auto=True, search=hp.Between(0.01, 10.0, log=True),
   )
 

@@ -115,7 +115,8 @@ def _run(
         'compare_tuned', *flags.as_words(own), f'--output_dir={folder}'
     ])
     # Without a table, what ended the comparison has been printed.
-    if code > 1 or not os.path.exists(os.path.join(folder, 'summary.md')):
+    summary = os.path.join(folder, 'summary.md')
+    if code > 1 or code and not os.path.exists(summary):
       return code
     worst = max(worst, code)
   if parts:

@@ -95,23 +95,6 @@ def test_published_traffic():
   ] == [6.1, 7.6, 7.9, 8.1]
 
 
-def test_published_ratios():
-  """Check A12 of FedHM: 6.1, 7.6, 7.9 and 8.1 times less is sent."""
-  def sent(parameters, rounds):
-    run = _run([0.9], rounds=(float(rounds),), sent=2 * 4 * parameters)
-    return costs.cumulative_bytes(run)[0]
-
-  small18, small34, small12 = 1_236_042, 3_277_220, 2_707_748
-  full18, full34 = 11_173_962, 21_328_292
-  assert [
-      round(sent(full18, 100) / sent(small18, 148), 1),
-      round(sent(full18, 135) / sent(small18, 160), 1),
-      round(sent(full34, 70) / sent(small12, 70), 1),
-      round(sent(full34, 80) / sent(small12, 78), 1),
-  ] == [6.1, 7.6, 7.9, 8.1]
-  assert small34 > small12
-
-
 @pytest.mark.parametrize('of_update, updates', [(0.2, 10), (1.0, 2)])
 def test_events_cost_what_their_messages_cost(of_update, updates):
   """Ten messages of a method by events are two rounds of five clients."""

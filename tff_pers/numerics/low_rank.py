@@ -142,9 +142,9 @@ def solve_gram(factor: tf.Tensor, gradient: tf.Tensor, eps: float) -> tf.Tensor:
   # solver ends the whole computation if a matrix is singular.
   rounding = np.finfo(gram.dtype.as_numpy_dtype).eps * size
   eps = tf.where(rounding > 1, rounding, tf.constant(eps, gram.dtype))
-  identity = tf.eye(gram.shape[-1], dtype=gram.dtype)
   if gram.shape[-1] == 1:
     return gradient / (gram + eps)  # Several times faster than a solver.
+  identity = tf.eye(gram.shape[-1], dtype=gram.dtype)
   # A diverged run ends by its loss, which is not finite either.
   finite = tf.math.is_finite(size)
   regular = tf.where(finite, gram + eps * identity, identity)

@@ -21,15 +21,15 @@ class NumberInput:
 
   Attributes:
     value: The number that graphs read at present.
-    sources: The inputs that it is computed from.
+    factors: The inputs and numbers that it is the product of, if it is one.
     fixed: Whether Python has used the number.
     is_first: Whether it has always been the first number.
     key: Tells inputs of this process apart.
     readers: Functions by name that are called with every new number.
   """
 
-  def __init__(self, value: float, sources: Sequence['NumberInput'] = ()):
-    self.value, self.sources = value, sources
+  def __init__(self, value: float, factors: Sequence[Any] = ()):
+    self.value, self.factors = value, factors
     self.fixed, self.is_first = False, True
     self.key = next(_keys)
     self.readers: dict[str, Callable[[float], None]] = {}
@@ -45,8 +45,9 @@ class NumberInput:
   def fix(self) -> float:
     """Returns the number, which must not change from now on."""
     self.fixed = True
-    for source in self.sources:
-      source.fix()
+    for factor in self.factors:
+      if isinstance(factor, NumberInput):
+        factor.fix()
     return self.value
 
   def __float__(self):
@@ -59,13 +60,12 @@ class NumberInput:
     if not other:
       return float(self) * other
     compute = lambda: self.value * plain(other)
-    product = NumberInput(
-        compute(), [f for f in (self, other) if isinstance(f, NumberInput)]
-    )
-    for factor in product.sources:
-      factor.readers[f'product {product.key}'] = (
-          lambda _: product.assign(compute())
-      )
+    product = NumberInput(compute(), (self, other))
+    for factor in product.factors:
+      if isinstance(factor, NumberInput):
+        factor.readers[f'product {product.key}'] = (
+            lambda _: product.assign(compute())
+        )
     return product
 
   __rmul__ = __mul__

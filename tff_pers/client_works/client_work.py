@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from tff_pers.core import random
 from tff_pers.core import structures
+from tff_pers.core import traces
 from tff_pers.data import client_data
 from tff_pers import tff
 
@@ -159,7 +160,7 @@ def as_personalized(
     data: TFF type D of dense client data.
   """
 
-  @tff.tensorflow.computation(message, client_state, data)
+  @traces.tensorflow_computation(message, client_state, data)
   def client_update(message, client_state, data):
     fields = work.update(message, client_state, data)._asdict()
     return collections.OrderedDict(

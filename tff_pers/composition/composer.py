@@ -29,6 +29,7 @@ from tff_pers.composition import server_state
 from tff_pers.core import interception
 from tff_pers.core import process
 from tff_pers.core import random
+from tff_pers.core import traces
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers import tff
@@ -137,7 +138,7 @@ def compose(
       finalize, measure, state_type, aggregate.type_signature.result.member
   )
 
-  @tff.federated_computation(
+  @traces.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
       tff.FederatedType(client_type, tff.CLIENTS),
       tff.FederatedType(data_type, tff.CLIENTS),

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tff_pers.core import process
 from tff_pers.core import round_metrics
 from tff_pers.core import structures
+from tff_pers.core import traces
 from tff_pers.data import client_data
 from tff_pers.models import functional
 from tff_pers import tff
@@ -190,7 +191,7 @@ def build_deploy(
     adapt = deploy
 
   # TFF accepts no `*arguments`, so they are one tuple.
-  @tff.tensorflow.computation(
+  @traces.tensorflow_computation(
       tff.to_type((*own_types, np.int32) if choosing else own_types)
   )
   def deploy_fields(arguments):

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tff_pers.aggregators import shuffling
 from tff_pers.composition import dispatch
+from tff_pers.core import traces
 from tff_pers import tff
 
 
@@ -70,7 +71,9 @@ class OfCohort(NamedTuple):
   def build(self, state_type: tff.Type) -> tff.Computation:
     """See `dispatch.Own`."""
 
-    @tff.tensorflow.computation(state_type, tff.TensorType(np.int32, [None]))
+    @traces.tensorflow_computation(
+        state_type, tff.TensorType(np.int32, [None])
+    )
     def prepared(state, keys):
       cohort = tf.sort(keys)
       return collections.OrderedDict(

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tff_pers.aggregators import absence
 from tff_pers.core import process
 from tff_pers.core import round_metrics
+from tff_pers.core import traces
 from tff_pers import tff
 
 
@@ -30,7 +31,7 @@ def build_guard(client_update: tff.Computation) -> tff.Computation:
   """
   message_type, client_type, data_type = client_update.type_signature.parameter
 
-  @tff.tensorflow.computation(message_type, client_type, data_type)
+  @traces.tensorflow_computation(message_type, client_type, data_type)
   def guarded(message, client_state, data):
     output = client_update(message, client_state, data)
     finite = _is_finite(output)
@@ -120,7 +121,7 @@ def build_aggregate(
 
   is_present = absence.build_is_present(output_type['weight'])
 
-  @tff.federated_computation(
+  @traces.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
       tff.FederatedType(output_type, tff.CLIENTS),
   )
@@ -194,7 +195,7 @@ def build_apply(
   ).type_signature.result
   _check_changed(changed_type, state_type)
 
-  @tff.tensorflow.computation(state_type, aggregated_type)
+  @traces.tensorflow_computation(state_type, aggregated_type)
   def apply_fn(state, aggregated):
     result, someone = aggregated['result'], aggregated['num_present'] > 0
     changed = collections.OrderedDict(finalize(state, result))

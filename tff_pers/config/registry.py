@@ -6,6 +6,9 @@ from typing import Any, Callable, Generic, TypeVar
 Entry = TypeVar('Entry')
 _Decorated = TypeVar('_Decorated')
 
+# The modules of everything that is registered anywhere.
+modules: set[str] = set()
+
 
 class Registry(Generic[Entry]):
   """Entries by name; no name can be registered twice."""
@@ -26,6 +29,7 @@ class Registry(Generic[Entry]):
             f'`name` must be new, found {name} registered already.'
         )
       self._entries[name] = make_entry(decorated)
+      modules.add(getattr(decorated, '__module__', ''))
       return decorated
 
     return decorator

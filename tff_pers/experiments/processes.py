@@ -20,10 +20,12 @@ from tff_pers.client_works import factored_sgd
 from tff_pers.config import hyperparameters as hp
 from tff_pers.core import process as process_lib
 from tff_pers.core import left_out
+from tff_pers.core import traces
 from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
+from tff_pers.experiments import kept_builds
 from tff_pers.experiments import privacy
 from tff_pers import number_inputs
 from tff_pers.runtime import fused
@@ -114,7 +116,16 @@ def build(experiment: experiment_lib.Experiment) -> Built:
     }
     if numbers:
       hyperparameters = dataclasses.replace(hyperparameters, **numbers)
-    built = _build(_Watched(task, reads), method, hyperparameters, *arguments)
+    watched = _Watched(task, reads)
+    kept = kept_builds.KeptBuild(
+        (method.name, others, floats, list(numbers), arguments), numbers,
+        watched,
+    )
+    with traces.using(kept.traces):
+      built = _build(watched, method, hyperparameters, *arguments)
+    built = built._replace(
+        kernel_names=kept.finish(built.kernel_names, reads)
+    )
     # Graphs that are traced later need the inputs, too.
     weakref.finalize(built.process, numbers.clear)
     if promised:

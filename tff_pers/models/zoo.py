@@ -13,6 +13,8 @@ Its `accuracy` is the recall at 5.
 """
 
 import functools
+from typing import Optional
+import weakref
 
 import tensorflow as tf
 
@@ -27,9 +29,33 @@ from tff_pers.models import tags
 from tff_pers.models import zoo_layers as zl
 
 
+# By the arguments of `build`.
+_made: 'weakref.WeakValueDictionary[str, functional.FunctionalModel]' = (
+    weakref.WeakValueDictionary()
+)
+
+
+def recipe(model: functional.FunctionalModel) -> Optional[str]:
+  """Returns the arguments of `build` that made a model, None if it did not."""
+  return next((text for text, made in _made.items() if made is model), None)
+
+
+def _noted(build):
+  """Returns the decorated `build`, whose models `recipe` knows."""
+
+  @functools.wraps(build)
+  def noting(*args, **kwargs):
+    model = build(*args, **kwargs)
+    _made[repr((args, kwargs))] = model
+    return model
+
+  return noting
+
+
 # Cached, because tasks with several seeds share the same model, and what was
 # built from it. A method with models of many widths builds some 25 of them.
 @functools.lru_cache(maxsize=64)
+@_noted
 def build(
     name: str,
     x_spec: tf.TensorSpec,

@@ -30,6 +30,7 @@ from tff_pers.composition import server_state
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.core import round_metrics
+from tff_pers.core import traces
 from tff_pers.models import functional
 from tff_pers import tff
 
@@ -166,7 +167,7 @@ def build_perm(
       lambda state: dict(weights=state['weights']), state_type
   )
 
-  @tff.federated_computation(
+  @traces.federated_computation(
       tff.FederatedType(state_type, tff.SERVER),
       tff.FederatedType((), tff.CLIENTS),
       tff.FederatedType(data_type, tff.CLIENTS),

@@ -68,12 +68,12 @@ class Kept:
     is_plain = not context_lib.context().op_callbacks
     self._folder = None
     if folder is not None and is_plain:
-      with _unless_it_fails():
+      with unless_it_fails():
         content, self._numbers = number_variables.numbered(
             libraries.canonical(proto)
         )
         digest = hashlib.sha256(content).hexdigest()
-        self._source = [digest, *devices, _process()]
+        self._source = [digest, *devices, process()]
         self._folder = folder
 
   def program(self) -> Optional[Program]:
@@ -120,7 +120,7 @@ class Kept:
     graph = trace.function.taken()
     if graph is None:
       return
-    with _unless_it_fails():
+    with unless_it_fails():
       arguments, library = libraries.of_optimized(graph, 'round')
       for function in library.function:
         number_variables.name_by_place(function.node_def, self._numbers)
@@ -143,7 +143,7 @@ class Kept:
     """Returns what `decoded` makes of an entry, None without a valid one."""
     if self._folder is None:
       return None
-    with _unless_it_fails():
+    with unless_it_fails():
       entry = self._folder.get(self._key(parts))
       return entry and decoded(entry)
     return None
@@ -157,7 +157,7 @@ class Kept:
 
 
 @contextlib.contextmanager
-def _unless_it_fails():
+def unless_it_fails():
   """Tells an error in the log: what is kept only saves time."""
   try:
     yield
@@ -247,7 +247,7 @@ def _meant(spelled: Any) -> Any:
   return spelled and tuple(_meant(part) for part in spelled)
 
 
-def _process() -> tuple:
+def process() -> tuple:
   """Returns what graphs of this process depend on, besides the computation."""
   settings = context_lib.context().config
   return (

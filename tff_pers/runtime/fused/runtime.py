@@ -100,6 +100,7 @@ class Executor:
   Attributes:
     options: The options of `use`.
     reads_numbers: Whether numbers may be inputs, see `number_inputs`.
+    folder: What keeps compiled computations, or None.
   """
 
   def __init__(
@@ -118,6 +119,7 @@ class Executor:
     self._compiler = compiled.Compiler(
         device_names, strategy, choices, folder
     )
+    self.folder = self._compiler.folder
     # By id: TFF considers computations with other containers equal, and
     # serializes them to compare.
     self._compiled: dict[Any, Callable[[Any], Any]] = {}

@@ -8,7 +8,7 @@ Unlike an argument, a variable can be read within loops and functions.
 """
 
 import re
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
@@ -76,6 +76,17 @@ def numbered(
     return f'{_MARK}place {list(found).index(number.key)}'.encode()
 
   return re.sub(_MARK_AND_KEY, by_place, content), list(found.values())
+
+
+def renumbered(
+    content: bytes, numbers: Mapping[int, number_inputs.NumberInput]
+) -> bytes:
+  """Returns a serialized computation with other inputs, by earlier keys."""
+  return re.sub(
+      _MARK_AND_KEY,
+      lambda match: f'{_MARK}{numbers[int(match[1])].key:06}'.encode(),
+      content,
+  )
 
 
 def name_by_place(

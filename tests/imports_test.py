@@ -105,7 +105,7 @@ def _place(name, floors=FLOORS):
 
 def _may_import(name, imported):
   """Returns whether the module `name` may import `imported`."""
-  if imported in (TFF, 'tff_pers.number_inputs'):
+  if imported in ('tff_pers', TFF, 'tff_pers.number_inputs'):
     return True
   if _is_in(name, RUNTIME) or _is_in(imported, RUNTIME):
     if not _is_in(imported, RUNTIME) or not _is_in(name, RUNTIME):

@@ -14,11 +14,15 @@ defines it, e.g. `from tff_pers.aggregators import shuffling`.
 """
 
 import importlib
+import time
 from typing import TYPE_CHECKING
 
 from tff_pers import moved  # Old paths work.
 
 __version__ = '0.1.0'
+
+# Seconds since the epoch when the first of our modules was imported.
+_imported = time.time()
 
 # Public names by the module that defines or exports them.
 _NAMES = {

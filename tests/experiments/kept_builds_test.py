@@ -10,9 +10,9 @@ from tests.experiments.processes_test import _experiment
 from tff_pers.config import methods
 from tff_pers.config import registry
 from tff_pers.core import traces
-from tff_pers.experiments import kept_builds
 from tff_pers.experiments import processes
 from tff_pers.runtime import fused
+from tff_pers.runtime.fused import kept
 from tff_pers.runtime.fused.graphs import libraries
 from tff_pers.runtime.fused.graphs import number_variables
 from tff_pers.runtime.fused.graphs import stored
@@ -117,16 +117,33 @@ def test_groups_that_a_method_reads_count(build):
 
 def test_edited_sources_are_traced(build, monkeypatch):
   build(algo='fedavg')
-  monkeypatch.setattr(kept_builds, '_sources', lambda: 'edited')
+  monkeypatch.setattr(kept, 'sources', lambda *parts: 'edited')
   assert build(algo='fedavg')[2]
 
 
-@pytest.mark.parametrize('foreign', ['rule', 'model'])
+def test_sources_that_were_edited_after_the_import_keep_nothing(
+    build, monkeypatch, tmp_path
+):
+  """A later process would take the old code for the new."""
+  kept.sources.cache_clear()
+  with monkeypatch.context() as patch:
+    patch.setattr(kept, '_IMPORTED', 0.0)
+    build(algo='fedavg')
+  kept.sources.cache_clear()
+  assert not os.listdir(tmp_path / 'kept')
+
+
+@pytest.mark.parametrize('foreign', ['method', 'rule', 'model'])
 def test_nothing_is_kept_of_foreign_code(foreign, build, monkeypatch, tmp_path):
   """Nobody can see whether it has changed."""
   experiment = _experiment('fedavg')
   if foreign == 'rule':
     monkeypatch.setattr(registry, 'modules', {'my_package.my_rule'})
+  elif foreign == 'method':
+    method = experiment.method
+    experiment = dataclasses.replace(experiment, method=dataclasses.replace(
+        method, build=lambda *arguments: method.build(*arguments)
+    ))
   else:
     model = dataclasses.replace(
         experiment.task.model, example_loss=lambda y, outputs: outputs[:, 0]

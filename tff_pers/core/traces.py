@@ -16,7 +16,7 @@ class Traced(NamedTuple):
 
   Attributes:
     signature: The name of the function, and the types of its arguments.
-    computation: What became of it.
+    computation: The result.
   """
 
   signature: str

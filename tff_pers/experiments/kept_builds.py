@@ -11,10 +11,8 @@ that a function of a user's has changed.
 """
 
 import contextlib
-import functools
 import hashlib
-import pathlib
-from typing import Any, Iterable, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
 import numpy as np
 
@@ -44,12 +42,13 @@ class KeptBuild:
   """
 
   def __init__(
-      self, parts: Sequence[Any],
+      self, builder: Callable[..., Any], parts: Sequence[Any],
       inputs: Mapping[str, number_inputs.NumberInput], task: Any,
   ):
     """Looks for the build.
 
     Args:
+      builder: The function that builds the method.
       parts: What it depends on besides the task, see `_digest`.
       inputs: Its hyperparameters that are inputs, by name.
       task: The task. Of a build that is found, the fields are read that it has
@@ -57,11 +56,14 @@ class KeptBuild:
     """
     self.traces: Optional[traces.Traces] = None
     self._kernel_names: Sequence[str] = ()
-    self._folder, self._inputs, self._task = _folder(), inputs, task
+    self._folder, self._inputs, self._task = _folder(builder), inputs, task
     if self._folder is None:
       return
     with kept.unless_it_fails(), contextlib.suppress(_UnknownError):
-      self._parts = _digest((parts, kept.process(), _sources()))
+      self._parts = _digest((
+          builder.__module__, builder.__qualname__, parts, kept.process(),
+          kept.sources(*_PACKAGES),
+      ))
       entry = self._folder.get(self._fields_key)
       self._fields = entry.description['fields'] if entry else []
       entry = self._folder.get(self._key(self._fields))
@@ -76,8 +78,10 @@ class KeptBuild:
       kernel_names: Those that were noted while functions were traced.
       fields: The fields of the task that were read.
     """
-    if self.traces is None or self.traces.known:
-      return tuple(self._kernel_names or kernel_names)
+    # Functions that were not traced have noted nothing.
+    kernel_names = tuple(dict.fromkeys((*self._kernel_names, *kernel_names)))
+    if self._folder is None or self.traces is None or self.traces.known:
+      return kernel_names
     with kept.unless_it_fails(), contextlib.suppress(_UnknownError):
       fields = sorted({*self._fields, *fields})
       key = self._key(fields)
@@ -88,17 +92,17 @@ class KeptBuild:
         contents.append(content)
       self._folder.put(self._fields_key, disk.Entry(dict(fields=fields)))
       self._folder.put(key, disk.Entry(dict(
-          kernel_names=list(kernel_names), computations=computations,
+          kernel_names=kernel_names, computations=computations,
           fixed=[name for name, n in self._inputs.items() if n.fixed],
       ), b''.join(contents)))
-    return tuple(kernel_names)
+    return kernel_names
 
   @property
   def _fields_key(self):
     return _digest(('fields', self._parts))
 
   def _key(self, fields):
-    values = [(name, getattr(self._task, name)) for name in fields]
+    values = [(name, getattr(self._task, name, None)) for name in fields]
     return _digest(('build', self._parts, values))
 
   def _found(self, entry: disk.Entry) -> list[traces.Traced]:
@@ -116,25 +120,16 @@ class KeptBuild:
     return rows
 
 
-def _folder() -> Optional[disk.Folder]:
+def _folder(builder: Callable[..., Any]) -> Optional[disk.Folder]:
   """Returns the folder of the runtime, None for other code than ours."""
   context: Any = tff.framework.get_context_stack().current
-  if not isinstance(context, fused.FusedContext) or any(
-      module.partition('.')[0] not in _PACKAGES for module in registry.modules
-  ):
+  is_ours = all(
+      module.partition('.')[0] in _PACKAGES
+      for module in (builder.__module__, *registry.modules)
+  )
+  if not isinstance(context, fused.FusedContext) or not is_ours:
     return None
-  return context.executor.folder
-
-
-@functools.cache
-def _sources() -> str:
-  """Returns a digest of all our modules."""
-  digest = hashlib.sha256()
-  for package in _PACKAGES:
-    root = pathlib.Path(__file__).parents[2] / package
-    for path in sorted(root.rglob('*.py')):
-      digest.update(path.read_bytes())
-  return digest.hexdigest()
+  return context.executor.folder if kept.sources(*_PACKAGES) else None
 
 
 def _digest(value: Any) -> str:
@@ -154,8 +149,10 @@ def _digest(value: Any) -> str:
     content = [_digest(pair) for pair in value.items()]
   elif isinstance(value, (tuple, list)):
     content = [_digest(part) for part in value]
-  elif isinstance(value, functional.FunctionalModel) and zoo.recipe(value):
-    content = [zoo.recipe(value)]
+  elif isinstance(value, functional.FunctionalModel) and (
+      recipe := zoo.recipe(value)
+  ):
+    content = [recipe]
   else:
     raise _UnknownError(kind)
   return hashlib.sha256(' '.join([kind, *content]).encode()).hexdigest()

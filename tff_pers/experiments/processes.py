@@ -118,7 +118,7 @@ def build(experiment: experiment_lib.Experiment) -> Built:
       hyperparameters = dataclasses.replace(hyperparameters, **numbers)
     watched = _Watched(task, reads)
     kept = kept_builds.KeptBuild(
-        (method.name, others, floats, list(numbers), arguments), numbers,
+        method.build, (others, floats, list(numbers), arguments), numbers,
         watched,
     )
     with traces.using(kept.traces):

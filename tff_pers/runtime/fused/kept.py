@@ -15,7 +15,7 @@ import pathlib
 import platform
 import re
 import sys
-from typing import Any, Callable, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 import weakref
 
 from absl import logging
@@ -28,6 +28,7 @@ from tensorflow.python.eager import execute
 from tensorflow.python.framework import config as config_lib
 from tensorflow.python.util import function_utils
 
+import tff_pers
 from tff_pers import number_inputs
 from tff_pers.runtime.fused import disk
 from tff_pers.runtime.fused.graphs import libraries
@@ -38,6 +39,10 @@ from tff_pers import tff
 
 _ENVIRONMENT = ('TF_', 'XLA_', 'DNNL_', 'ONEDNN_', 'OMP_')
 _loads = itertools.count()
+_IMPORTED = tff_pers._imported  # pylint: disable=protected-access
+_ROOT = pathlib.Path(__file__).parents[3]
+# What a compiled computation depends on, besides itself.
+_RUNTIME = ('tff_pers/runtime', 'tff_pers/number_inputs.py')
 
 
 class Program(NamedTuple):
@@ -67,7 +72,7 @@ class Kept:
     # Debuggers of TensorFlow change graphs while they are traced.
     is_plain = not context_lib.context().op_callbacks
     self._folder = None
-    if folder is not None and is_plain:
+    if folder is not None and is_plain and sources(*_RUNTIME):
       with unless_it_fails():
         content, self._numbers = number_variables.numbered(
             libraries.canonical(proto)
@@ -157,7 +162,7 @@ class Kept:
 
 
 @contextlib.contextmanager
-def unless_it_fails():
+def unless_it_fails() -> Iterator[None]:
   """Tells an error in the log: what is kept only saves time."""
   try:
     yield
@@ -260,9 +265,6 @@ def process() -> tuple:
 @functools.cache
 def _installation() -> tuple:
   """Returns the processor, versions and a digest of the runtime's sources."""
-  digest = hashlib.sha256(pathlib.Path(number_inputs.__file__).read_bytes())
-  for path in sorted(pathlib.Path(__file__).parents[1].rglob('*.py')):
-    digest.update(path.read_bytes())
   processor: Any = platform.processor()
   with contextlib.suppress(OSError):
     with open('/proc/cpuinfo', encoding='utf-8') as file:
@@ -271,5 +273,23 @@ def _installation() -> tuple:
   return (
       platform.machine(), processor, os.cpu_count(), sys.version,
       tf.__version__, tf.version.GIT_VERSION, tff.__version__,
-      digest.hexdigest(),
+      sources(*_RUNTIME),
   )
+
+
+@functools.cache
+def sources(*parts: str) -> Optional[str]:
+  """Returns a digest of our modules in some folders, or files.
+
+  None if one has changed since it was imported: a later process, which imports
+  what is there now, must not take it for what this process computes.
+  """
+  digest = hashlib.sha256()
+  for path in (_ROOT / part for part in parts):
+    for module in sorted(path.rglob('*.py')) if path.is_dir() else [path]:
+      status = module.stat()
+      # The second, since a copy may keep the time of the original.
+      if max(status.st_mtime, status.st_ctime) > _IMPORTED:
+        return None
+      digest.update(module.read_bytes())
+  return digest.hexdigest()

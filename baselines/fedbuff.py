@@ -19,7 +19,6 @@ from tff_pers.config import hyperparameters as hp
 from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.data import client_data
-from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 from tff_pers.models import functional
 
@@ -140,7 +139,7 @@ def mean_weight(
     task: task_lib.Task, client_weighting: str, batch_size: int
 ) -> float:
   """Returns the mean over a task's clients of their weights."""
-  sizes = on_demand.sizes(task.train)
+  sizes = task.sizes
   if client_weighting == 'uniform':
     return 1.0
   if client_weighting == 'batches':

@@ -22,7 +22,6 @@ from tff_pers.config import methods
 from tff_pers.core import process
 from tff_pers.core import random
 from tff_pers.data import client_data
-from tff_pers.data import on_demand
 from tff_pers.models import functional
 
 _COIN_USE = -6  # Separates the coins from other draws of a run.
@@ -296,7 +295,7 @@ def build_l2gd_work(
 def _build(task, hyperparameters):
   num_steps = hyperparameters.local_steps
   if not num_steps:
-    sizes = on_demand.sizes(task.train)
+    sizes = task.sizes
     per_epoch = client_data.batches_per_epoch(
         sizes, hyperparameters.batch_size
     )

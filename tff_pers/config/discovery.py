@@ -10,6 +10,8 @@ import re
 import types
 from typing import Any, Iterable, Sequence
 
+from tff_pers.config import registry
+
 
 def import_modules(package: str, path: Iterable[str]) -> list[types.ModuleType]:
   """Imports all modules of a package, and of the packages in it.
@@ -35,6 +37,7 @@ def import_named(name: str) -> types.ModuleType:
   Raises:
     ImportError: If it cannot be imported for any reason; it is named.
   """
+  registry.modules.add(name)  # Whatever it registers, or replaces.
   return _import(name, 'it registers methods or tasks')
 
 

@@ -6,7 +6,7 @@ from typing import Any, Callable, Generic, TypeVar
 Entry = TypeVar('Entry')
 _Decorated = TypeVar('_Decorated')
 
-# The modules of everything that is registered anywhere.
+# The modules of everything that is registered anywhere, and all plug-ins.
 modules: set[str] = set()
 
 

@@ -69,6 +69,11 @@ def changing(change: Change) -> Iterator[None]:
     _CHANGES.reset(token)
 
 
+def is_open() -> bool:
+  """Whether there is any change to what is built now."""
+  return bool(_CHANGES.get())
+
+
 class _Computing(Change):
   """See `computing`."""
 

@@ -20,33 +20,47 @@ class Traced(NamedTuple):
   """
 
   signature: str
-  computation: tff.Computation
+  computation: Any
+
+
+class MismatchError(Exception):
+  """The computations that are known are not those of this build."""
 
 
 class Traces:
   """The outermost computations of a build, in the order of their definitions.
 
   Attributes:
-    known: Those of an equal build, whose functions are not traced again; empty:
-      all are traced.
-    made: Those of this build.
+    traced: The computations.
   """
 
-  def __init__(self, known: Sequence[Traced] = ()):
-    self.known = known
-    self.made: list[Traced] = []
+  def __init__(self, known: Optional[Sequence[Traced]] = None):
+    """`known` are those of an equal build; None: all functions are traced."""
+    self.traced: list[Traced] = []
+    self._known = known
 
   def take(
       self, signature: str, trace: Callable[[], tff.Computation]
   ) -> tff.Computation:
-    """Returns the next known computation, or a new one by `trace`."""
-    traced = next(iter(self.known[len(self.made):]), None)
-    if traced is None or traced.signature != signature:
-      self.known = ()  # The builds differ.
+    """Returns the next computation: the known one, or else `trace()`.
+
+    Raises:
+      MismatchError: If the known one has another signature.
+    """
+    if self._known is None:
       with using(None):  # What is traced inside is a part of it.
         traced = Traced(signature, trace())
-    self.made.append(traced)
+    else:
+      traced = next(iter(self._known[len(self.traced):]), Traced('none', None))
+      if traced.signature != signature:
+        raise MismatchError(f'{signature} was {traced.signature}.')
+    self.traced.append(traced)
     return traced.computation
+
+  def check_end(self) -> None:
+    """Raises a MismatchError if more computations are known than were taken."""
+    if self._known is not None and len(self.traced) != len(self._known):
+      raise MismatchError(f'{len(self._known) - len(self.traced)} are left.')
 
 
 _current: contextvars.ContextVar[Optional[Traces]] = contextvars.ContextVar(

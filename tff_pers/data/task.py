@@ -8,6 +8,7 @@ from typing import (
 import numpy as np
 
 from tff_pers.config import traits as traits_lib
+from tff_pers.data import on_demand
 from tff_pers.models import functional
 
 if TYPE_CHECKING:  # Methods read a task; they need not import the tables.
@@ -145,6 +146,11 @@ class Task:
   def num_clients(self) -> int:
     """N, the number of clients that train."""
     return len(self.train)
+
+  @property
+  def sizes(self) -> np.ndarray:
+    """The number of training examples of each client, int64[N]."""
+    return on_demand.sizes(self.train)
 
   @property
   def full_participation(self) -> bool:

@@ -14,9 +14,13 @@ import contextlib
 import hashlib
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
+from absl import logging
 import numpy as np
+import scipy
+import tensorflow as tf
 
 from tff_pers.config import registry
+from tff_pers.core import interception
 from tff_pers.core import traces
 from tff_pers.models import functional
 from tff_pers.models import zoo
@@ -28,108 +32,137 @@ from tff_pers.runtime.fused.graphs import stored
 from tff_pers import tff
 
 _PACKAGES = ('baselines', 'tff_pers')
+# Reading more data than this would take longer than tracing.
+_MOST_BYTES = 2**26
 
 
 class _UnknownError(Exception):
-  """A build depends on a value of a kind that `_digest` does not know."""
+  """A build depends on a value that `_digest` does not know."""
 
 
-class KeptBuild:
-  """One build, and what the folder has of it.
+def build(
+    trace: Callable[[], Any], key: Sequence[Any],
+    inputs: Mapping[str, number_inputs.NumberInput], task: Any,
+    fields: Iterable[str],
+) -> Any:
+  """Returns what `trace()` does, which traces nothing if the folder has it.
 
-  Attributes:
-    traces: What the build is to use (`traces.using`); None: nothing is kept.
+  Args:
+    trace: Builds the method; returns a `processes.Built`.
+    key: What the method depends on besides the task: functions, classes, and
+      values as of `_digest`.
+    inputs: Its hyperparameters that are inputs, by name.
+    task: The task. If the folder has the build, this reads the fields of the
+      task that the method would read.
+    fields: The names of the fields that were read, also those that `trace` will
+      have read.
   """
+  kept_build = None
+  with kept.unless_it_fails(), contextlib.suppress(_UnknownError):
+    kept_build = _KeptBuild(key, inputs, task) if _folder(key) else None
+  if kept_build is None:
+    return trace()
+  known = kept_build.read()
+  if known is not None:
+    found, kernel_names = known
+    try:
+      with traces.using(found):
+        built = trace()
+      found.check_end()
+      return built._replace(kernel_names=kernel_names)
+    except traces.MismatchError as error:
+      logging.warning('The method is traced again: %s', error)
+  made = traces.Traces()
+  with traces.using(made):
+    built = trace()
+  with kept.unless_it_fails(), contextlib.suppress(_UnknownError):
+    kept_build.write(made, built.kernel_names, fields)
+  return built
+
+
+class _KeptBuild:
+  """A build in the folder, by its key and the fields of the task."""
 
   def __init__(
-      self, builder: Callable[..., Any], parts: Sequence[Any],
+      self, key: Sequence[Any],
       inputs: Mapping[str, number_inputs.NumberInput], task: Any,
   ):
-    """Looks for the build.
+    self._inputs, self._task = inputs, task
+    self._folder = _folder(key)
+    self._parts = _digest((
+        [_name(part) if callable(part) else part for part in key],
+        kept.process(), np.__version__, scipy.__version__,
+        kept.sources(*_PACKAGES),
+    ))
+    # Those that builds of this key have read, of whatever task.
+    entry = self._folder.get(self._fields_key)
+    self._fields = entry.description['fields'] if entry else []
 
-    Args:
-      builder: The function that builds the method.
-      parts: What it depends on besides the task, see `_digest`.
-      inputs: Its hyperparameters that are inputs, by name.
-      task: The task. Of a build that is found, the fields are read that it has
-        read.
-    """
-    self.traces: Optional[traces.Traces] = None
-    self._kernel_names: Sequence[str] = ()
-    self._folder, self._inputs, self._task = _folder(builder), inputs, task
-    if self._folder is None:
-      return
+  def read(self) -> Optional[tuple[traces.Traces, tuple[str, ...]]]:
+    """Returns the computations and the names of kernels, None without any."""
     with kept.unless_it_fails(), contextlib.suppress(_UnknownError):
-      self._parts = _digest((
-          builder.__module__, builder.__qualname__, parts, kept.process(),
-          kept.sources(*_PACKAGES),
-      ))
-      entry = self._folder.get(self._fields_key)
-      self._fields = entry.description['fields'] if entry else []
       entry = self._folder.get(self._key(self._fields))
-      self.traces = traces.Traces(self._found(entry) if entry else ())
+      if entry is None:
+        return None
+      rows, start = [], 0
+      for signature, description, size in entry.description['computations']:
+        content = entry.content[start:start + size]
+        start += size
+        rows.append(traces.Traced(
+            signature, stored.read(description, content, self._inputs)
+        ))
+      for name in entry.description['fixed']:
+        self._inputs[name].fix()
+      return traces.Traces(rows), tuple(entry.description['kernel_names'])
+    return None
 
-  def finish(
-      self, kernel_names: Sequence[str], fields: Iterable[str]
-  ) -> tuple[str, ...]:
-    """Keeps a build that is new; returns the names of its kernels.
-
-    Args:
-      kernel_names: Those that were noted while functions were traced.
-      fields: The fields of the task that were read.
-    """
-    # Functions that were not traced have noted nothing.
-    kernel_names = tuple(dict.fromkeys((*self._kernel_names, *kernel_names)))
-    if self._folder is None or self.traces is None or self.traces.known:
-      return kernel_names
-    with kept.unless_it_fails(), contextlib.suppress(_UnknownError):
-      fields = sorted({*self._fields, *fields})
-      key = self._key(fields)
-      computations, contents = [], []
-      for signature, computation in self.traces.made:
-        description, content = stored.written(computation, self._inputs)
-        computations.append([signature, description, len(content)])
-        contents.append(content)
-      self._folder.put(self._fields_key, disk.Entry(dict(fields=fields)))
-      self._folder.put(key, disk.Entry(dict(
-          kernel_names=kernel_names, computations=computations,
-          fixed=[name for name, n in self._inputs.items() if n.fixed],
-      ), b''.join(contents)))
-    return kernel_names
+  def write(
+      self, made: traces.Traces, kernel_names: Sequence[str],
+      fields: Iterable[str],
+  ) -> None:
+    """Writes what was traced, unless our sources have changed meanwhile."""
+    fields = sorted({*self._fields, *fields})
+    key = self._key(fields)
+    if not kept.sources.__wrapped__(*_PACKAGES):
+      return
+    computations, contents = [], []
+    for signature, computation in made.traced:
+      description, content = stored.written(computation, self._inputs)
+      computations.append([signature, description, len(content)])
+      contents.append(content)
+    self._folder.put(self._fields_key, disk.Entry(dict(fields=fields)))
+    self._folder.put(key, disk.Entry(dict(
+        kernel_names=list(kernel_names), computations=computations,
+        fixed=[name for name, n in self._inputs.items() if n.fixed],
+    ), b''.join(contents)))
 
   @property
   def _fields_key(self):
     return _digest(('fields', self._parts))
 
   def _key(self, fields):
-    values = [(name, getattr(self._task, name, None)) for name in fields]
+    values = {name: getattr(self._task, name, 'missing') for name in fields}
+    arrays = [x for x in tf.nest.flatten(values) if isinstance(x, np.ndarray)]
+    if sum(array.nbytes for array in arrays) > _MOST_BYTES:
+      raise _UnknownError('much data')
     return _digest(('build', self._parts, values))
 
-  def _found(self, entry: disk.Entry) -> list[traces.Traced]:
-    """Returns the computations of an entry."""
-    for name in entry.description['fixed']:
-      self._inputs[name].fix()
-    self._kernel_names = entry.description['kernel_names']
-    rows, start = [], 0
-    for signature, description, size in entry.description['computations']:
-      content = entry.content[start:start + size]
-      start += size
-      rows.append(traces.Traced(
-          signature, stored.read(description, content, self._inputs)
-      ))
-    return rows
 
-
-def _folder(builder: Callable[..., Any]) -> Optional[disk.Folder]:
+def _folder(key: Sequence[Any]) -> Any:
   """Returns the folder of the runtime, None for other code than ours."""
   context: Any = tff.framework.get_context_stack().current
-  is_ours = all(
-      module.partition('.')[0] in _PACKAGES
-      for module in (builder.__module__, *registry.modules)
-  )
-  if not isinstance(context, fused.FusedContext) or not is_ours:
+  if not isinstance(context, fused.FusedContext) or not kept.is_plain():
     return None
-  return context.executor.folder if kept.sources(*_PACKAGES) else None
+  names = [*registry.modules, *map(_name, filter(callable, key))]
+  is_ours = all(name.partition('.')[0] in _PACKAGES for name in names)
+  if not is_ours or interception.is_open() or not kept.sources(*_PACKAGES):
+    return None
+  return context.executor.folder
+
+
+def _name(function: Any) -> str:
+  """Returns the module and the name of a function or class."""
+  return f'{function.__module__}.{function.__qualname__}'
 
 
 def _digest(value: Any) -> str:
@@ -138,21 +171,23 @@ def _digest(value: Any) -> str:
   Raises:
     _UnknownError: If the value, or a part of it, is something else.
   """
-  kind = type(value).__qualname__
-  if value is None or isinstance(value, (bool, int, float, str, np.generic)):
-    content = [repr(value)]
-  elif isinstance(value, bytes):
-    content = [value.hex()]
-  elif isinstance(value, np.ndarray) and value.dtype != object:
-    content = [repr((value.dtype, value.shape)), value.tobytes().hex()]
+  kind = type(value)
+  if value is None or isinstance(value, (bool, int, float, str, bytes)):
+    parts = [repr(value)]
+  elif isinstance(value, np.generic):
+    parts = [repr((value.dtype, value.item()))]
+  elif kind is np.ndarray and value.dtype != object:
+    content = hashlib.sha256(value.tobytes()).hexdigest()
+    parts = [content, repr((value.dtype, value.shape))]
   elif isinstance(value, Mapping):
-    content = [_digest(pair) for pair in value.items()]
+    parts = [_digest(pair) for pair in value.items()]
   elif isinstance(value, (tuple, list)):
-    content = [_digest(part) for part in value]
+    parts = [_digest(part) for part in value]
   elif isinstance(value, functional.FunctionalModel) and (
       recipe := zoo.recipe(value)
   ):
-    content = [recipe]
+    parts = [recipe]
   else:
     raise _UnknownError(kind)
-  return hashlib.sha256(' '.join([kind, *content]).encode()).hexdigest()
+  text = ' '.join([_name(kind), *parts])
+  return hashlib.sha256(text.encode()).hexdigest()

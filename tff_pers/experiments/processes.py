@@ -20,7 +20,6 @@ from tff_pers.client_works import factored_sgd
 from tff_pers.config import hyperparameters as hp
 from tff_pers.core import process as process_lib
 from tff_pers.core import left_out
-from tff_pers.core import traces
 from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 from tff_pers.experiments import experiment as experiment_lib
@@ -117,14 +116,10 @@ def build(experiment: experiment_lib.Experiment) -> Built:
     if numbers:
       hyperparameters = dataclasses.replace(hyperparameters, **numbers)
     watched = _Watched(task, reads)
-    kept = kept_builds.KeptBuild(
-        method.build, (others, floats, list(numbers), arguments), numbers,
-        watched,
-    )
-    with traces.using(kept.traces):
-      built = _build(watched, method, hyperparameters, *arguments)
-    built = built._replace(
-        kernel_names=kept.finish(built.kernel_names, reads)
+    built = kept_builds.build(
+        lambda: _build(watched, method, hyperparameters, *arguments),
+        (method.name, method.build, *key[1:], floats, list(numbers)),
+        numbers, watched, reads,
     )
     # Graphs that are traced later need the inputs, too.
     weakref.finalize(built.process, numbers.clear)

@@ -26,11 +26,11 @@ def program(name: str, module: str) -> Any:
   load = lambda: importlib.import_module(module).main
   # TensorFlow reads this when it is imported.
   os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
-  # So does NumPy. Its threads would wait busily after every small product: for
-  # half of the CPU seconds that a run's figures take.
-  os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
   if name != '__main__':
     return load()
+  # NumPy reads this. Its threads wait busily after every small product, for
+  # half of the CPU seconds that a run's figures take.
+  os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
   if wants_help(sys.argv):
     code = _answer(load)
     if code is not None:

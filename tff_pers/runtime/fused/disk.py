@@ -20,7 +20,7 @@ from absl import logging
 # Environment variable with the folder, or with `OFF`, see `path_of_programs`.
 VARIABLE = 'TFF_PERS_COMPILE_CACHE'
 OFF = 'off'
-# PERM's round takes 1.3 MB.
+# A build and a round of PERM take 2.2 MB.
 _MOST_BYTES = 2**28
 # Of an entry, and of one that is being written.
 _NAME = re.compile(r'[0-9a-f]{64}(_\w+)?')

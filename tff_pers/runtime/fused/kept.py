@@ -69,10 +69,8 @@ class Kept:
 
     `proto` is the computation, as TFF serializes it.
     """
-    # Debuggers of TensorFlow change graphs while they are traced.
-    is_plain = not context_lib.context().op_callbacks
     self._folder = None
-    if folder is not None and is_plain and sources(*_RUNTIME):
+    if folder is not None and is_plain() and sources(*_RUNTIME):
       with unless_it_fails():
         content, self._numbers = number_variables.numbered(
             libraries.canonical(proto)
@@ -159,6 +157,11 @@ class Kept:
 
   def _key(self, parts) -> str:
     return hashlib.sha256(repr([self._source, *parts]).encode()).hexdigest()
+
+
+def is_plain() -> bool:
+  """Whether no debugger of TensorFlow changes graphs while they are traced."""
+  return not context_lib.context().op_callbacks
 
 
 @contextlib.contextmanager
@@ -282,14 +285,19 @@ def sources(*parts: str) -> Optional[str]:
   """Returns a digest of our modules in some folders, or files.
 
   None if one has changed since it was imported: a later process, which imports
-  what is there now, must not take it for what this process computes.
+  what is there now, must not take it for what this process computes. None, too,
+  if one cannot be read.
   """
   digest = hashlib.sha256()
-  for path in (_ROOT / part for part in parts):
-    for module in sorted(path.rglob('*.py')) if path.is_dir() else [path]:
-      status = module.stat()
-      # The second, since a copy may keep the time of the original.
-      if max(status.st_mtime, status.st_ctime) > _IMPORTED:
-        return None
-      digest.update(module.read_bytes())
+  try:
+    for path in (_ROOT / part for part in parts):
+      for module in sorted(path.rglob('*.py')) if path.is_dir() else [path]:
+        status = module.stat()
+        # The second, since a copy may keep the time of the original.
+        if max(status.st_mtime, status.st_ctime) > _IMPORTED:
+          return None
+        digest.update(f'{module.relative_to(_ROOT)} {status.st_size}'.encode())
+        digest.update(module.read_bytes())
+  except OSError:  # Editors keep broken links beside a file.
+    return None
   return digest.hexdigest()

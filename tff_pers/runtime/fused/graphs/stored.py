@@ -30,7 +30,7 @@ def written(
     inputs: The inputs by name. Others are products of them.
 
   Raises:
-    ValueError: If an input is none of these.
+    ValueError: If an input is none of these, or `read` would fail.
   """
   content = tff.framework.serialize_computation(
       computation
@@ -91,7 +91,10 @@ def _containers(signature: Optional[tff.Type]) -> Iterator[Optional[str]]:
   """Yields the class of every struct of a type, None if it has none."""
   if isinstance(signature, tff.StructType):
     kind = getattr(signature, 'python_container', None)
-    yield kind and f'{kind.__module__}:{kind.__qualname__}'
+    name = kind and f'{kind.__module__}:{kind.__qualname__}'
+    if name and _class(name) is not kind:
+      raise ValueError(f'The class {name} has no name of its own.')
+    yield name
   for _, part in _parts(signature):
     yield from _containers(part)
 

@@ -95,7 +95,7 @@ def _name_arguments(function: Any) -> None:
     names[argument.name] = argument.name = f'argument_{number}'
   for node in function.node_def:
     node.input[:] = [names.get(name, name) for name in node.input]
-  for result, source in function.ret.items():
+  for result, source in list(function.ret.items()):
     function.ret[result] = names.get(source, source)
 
 

@@ -19,7 +19,8 @@ from tff_pers import tff
 _MARK = 'number_input.'
 _NAME = re.compile(rf'(?:^|/){re.escape(_MARK)}(\d+)(?:_\d+)?$')
 _VARIABLE = re.compile(rf'{re.escape(_MARK)}(\d+)\.(\w+)')
-_MARK_AND_KEY = re.compile(rf'{re.escape(_MARK)}(\d+)'.encode())
+# TensorFlow names results of functions after nodes, without dots.
+_MARK_AND_KEY = re.compile(rb'(number_input[._])(\d+)')
 
 
 def _converted(value, dtype=None, name=None, as_ref=False):
@@ -69,13 +70,18 @@ def numbered(
   found: dict[int, number_inputs.NumberInput] = {}
 
   def by_place(match):
-    number = number_inputs.known.get(int(match[1]))
+    number = number_inputs.known.get(int(match[2]))
     if number is None:
       return match[0]
     found.setdefault(number.key, number)
-    return f'{_MARK}place {list(found).index(number.key)}'.encode()
+    return match[1] + b'place %d' % list(found).index(number.key)
 
   return re.sub(_MARK_AND_KEY, by_place, content), list(found.values())
+
+
+def keys(content: bytes) -> set[int]:
+  """Returns the keys of all inputs that a serialized computation names."""
+  return {int(key) for _, key in re.findall(_MARK_AND_KEY, content)}
 
 
 def renumbered(
@@ -84,8 +90,7 @@ def renumbered(
   """Returns a serialized computation with other inputs, by earlier keys."""
   return re.sub(
       _MARK_AND_KEY,
-      lambda match: f'{_MARK}{numbers[int(match[1])].key:06}'.encode(),
-      content,
+      lambda match: match[1] + b'%06d' % numbers[int(match[2])].key, content,
   )
 
 

@@ -36,10 +36,14 @@ def written(
       computation
   ).SerializeToString()
   names = {number.key: name for name, number in inputs.items()}
-  _, numbers = number_variables.numbered(content)
+  numbers = {}
+  for key in number_variables.keys(content):
+    if key not in number_inputs.known:
+      raise ValueError('An input is known no longer.')
+    numbers[key] = _expression(number_inputs.known[key], names)
   return dict(
       containers=list(_containers(computation.type_signature)),
-      numbers={n.key: _expression(n, names) for n in numbers},
+      numbers=numbers,
   ), content
 
 

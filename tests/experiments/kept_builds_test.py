@@ -23,12 +23,13 @@ from tff_pers.testing import rounds
 from tff_pers import tff
 
 # What has a build of its own kind: rounds of cohorts, rates that are products
-# of others, kernels as factors, tiers, an attack on a robust rule.
+# of others, kernels as factors, tiers, an attack on a robust rule, an input
+# that only traced functions fix.
 _BUILDS = [
     dict(algo='perm', clients_per_round=3),
     dict(algo='floral'),
-    dict(algo='fedavg', model='mlp_200'),
-    dict(algo='fedhm', model='mlp_20'),
+    dict(algo='local_only[local_steps=1]', model='mlp_200'),
+    dict(algo='fedhm', model='mlp_20'), dict(algo='fedamp'),
     dict(algo='fedavg[aggregator=median]', num_byzantine=1, attack='sign_flip'),
 ]
 _PARTS = ('initialize_seeded', 'initialize_client', 'next', 'evaluate')
@@ -83,6 +84,7 @@ def test_an_equal_build_traces_nothing(given, build):
   first, second = build(**given), build(**given)
   assert first[2] and not second[2]
   _assert_equal(first, second)
+  assert bool(second[0].kernel_names) == ('local_steps=1' in given['algo'])
 
 
 @pytest.mark.slow

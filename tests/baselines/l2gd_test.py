@@ -1,7 +1,5 @@
 """L2GD (papers/baselines.md 3.5, B16)."""
 
-import types
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,6 +10,7 @@ from tests import problems
 from tests.baselines import rounds
 from tff_pers.client_works import local_sgd
 from tff_pers.config import methods
+from tff_pers.data import task as task_lib
 
 _LAMBDA, _L, _P = 0.5, 2.0, 0.2
 _ALL = tuple(range(6))
@@ -202,9 +201,8 @@ def test_mean_is_that_of_the_cohort_before_it_averages():
 
 
 def test_with_epochs_p_is_that_of_the_average_client(monkeypatch):
-  task = types.SimpleNamespace(
-      model=problems.tiny_model(), train=problems.tiny_clients(),
-      client_weighting='examples',
+  task = task_lib.Task(
+      'tiny', problems.tiny_model(), problems.tiny_clients(), test=()
   )
   values = l2gd.L2gdHyperparameters(
       local_steps=0, local_epochs=2, batch_size=2

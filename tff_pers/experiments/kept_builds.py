@@ -57,9 +57,10 @@ def build(
     fields: The names of the fields that were read, also those that `trace` will
       have read.
   """
-  kept_build = None
-  with kept.unless_it_fails(), contextlib.suppress(_UnknownError):
-    kept_build = _KeptBuild(key, inputs, task) if _folder(key) else None
+  kept_build, folder = None, _folder(key)
+  if folder is not None:
+    with kept.unless_it_fails(), contextlib.suppress(_UnknownError):
+      kept_build = _KeptBuild(folder, key, inputs, task)
   if kept_build is None:
     return trace()
   known = kept_build.read()
@@ -84,11 +85,10 @@ class _KeptBuild:
   """A build in the folder, by its key and the fields of the task."""
 
   def __init__(
-      self, key: Sequence[Any],
+      self, folder: disk.Folder, key: Sequence[Any],
       inputs: Mapping[str, number_inputs.NumberInput], task: Any,
   ):
-    self._inputs, self._task = inputs, task
-    self._folder = _folder(key)
+    self._folder, self._inputs, self._task = folder, inputs, task
     self._parts = _digest((
         [_name(part) if callable(part) else part for part in key],
         kept.process(), np.__version__, scipy.__version__,
@@ -148,7 +148,7 @@ class _KeptBuild:
     return _digest(('build', self._parts, values))
 
 
-def _folder(key: Sequence[Any]) -> Any:
+def _folder(key: Sequence[Any]) -> Optional[disk.Folder]:
   """Returns the folder of the runtime, None for other code than ours."""
   context: Any = tff.framework.get_context_stack().current
   if not isinstance(context, fused.FusedContext) or not kept.is_plain():

@@ -35,6 +35,11 @@ class NumberInput:
     self.readers: dict[str, Callable[[float], None]] = {}
     known[self.key] = self
 
+  @property
+  def sources(self) -> list['NumberInput']:
+    """The factors that are inputs."""
+    return [f for f in self.factors if isinstance(f, NumberInput)]
+
   def assign(self, value: float) -> None:
     """Sets the number that graphs read from now on, not 0."""
     self.is_first = self.is_first and value == self.value
@@ -45,9 +50,8 @@ class NumberInput:
   def fix(self) -> float:
     """Returns the number, which must not change from now on."""
     self.fixed = True
-    for factor in self.factors:
-      if isinstance(factor, NumberInput):
-        factor.fix()
+    for source in self.sources:
+      source.fix()
     return self.value
 
   def __float__(self):
@@ -61,11 +65,10 @@ class NumberInput:
       return float(self) * other
     compute = lambda: self.value * plain(other)
     product = NumberInput(compute(), (self, other))
-    for factor in product.factors:
-      if isinstance(factor, NumberInput):
-        factor.readers[f'product {product.key}'] = (
-            lambda _: product.assign(compute())
-        )
+    for factor in product.sources:
+      factor.readers[f'product {product.key}'] = (
+          lambda _: product.assign(compute())
+      )
     return product
 
   __rmul__ = __mul__

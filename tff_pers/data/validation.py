@@ -39,7 +39,7 @@ def hold_out(
   check_fraction(fraction)
   if not fraction:
     return task
-  sizes = on_demand.sizes(task.train)
+  sizes = task.sizes
   num_held = _num_held(sizes, fraction)
   if not num_held.any():
     raise errors.DataError(

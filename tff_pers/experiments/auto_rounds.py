@@ -9,7 +9,6 @@ import numpy as np
 from tff_pers.config import cadence as cadence_lib
 from tff_pers.config import hyperparameters as hp
 from tff_pers.data import fitting_rounds
-from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 from tff_pers.evaluation import quality
 from tff_pers.evaluation import results
@@ -133,7 +132,7 @@ def _fitting(task: task_lib.Task, cohort_size: int, hyperparameters) -> int:
   """Returns the default of `--rounds`."""
   if not task.fits_rounds:
     return task.rounds
-  sizes = on_demand.sizes(task.train)
+  sizes = task.sizes
   mean = int(sizes.sum()) / len(sizes)
   passes = 0.0
   if isinstance(hyperparameters, hp.LocalBatches):

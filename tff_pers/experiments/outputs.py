@@ -288,7 +288,7 @@ def cost(
   if isinstance(hyperparameters, hp.LocalBatches):
     visited = [
         hyperparameters.num_visited(int(size))
-        for size in on_demand.sizes(task.train)
+        for size in task.sizes
     ]
   return dict(
       macs=None if macs is None else float(np.average(macs, weights=visited)),

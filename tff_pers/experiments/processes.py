@@ -20,7 +20,6 @@ from tff_pers.client_works import factored_sgd
 from tff_pers.config import hyperparameters as hp
 from tff_pers.core import process as process_lib
 from tff_pers.core import left_out
-from tff_pers.data import on_demand
 from tff_pers.data import task as task_lib
 from tff_pers.experiments import experiment as experiment_lib
 from tff_pers.experiments import flags
@@ -93,7 +92,7 @@ def build(experiment: experiment_lib.Experiment) -> Built:
     }
     arguments = (
         experiment.flag('attack'),
-        int(on_demand.sizes(task.train).max(initial=0)),
+        int(task.sizes.max(initial=0)),
         experiment.plan.in_flight,
     )
     key = (method, type(hyperparameters), others, *arguments)

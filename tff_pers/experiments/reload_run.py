@@ -177,7 +177,7 @@ def say_alike(
   `strangers` are the numbers of rows by new client.
   """
   names = [str(name) for name in experiment.names(experiment.clients)]
-  counts = dict(zip(names, on_demand.sizes(experiment.task.train)))
+  counts = dict(zip(names, experiment.task.sizes))
   known = set(map(table_remarks.spelling_key, names))
   new = [n for n in strangers if table_remarks.spelling_key(n) in known]
   alike = {table_remarks.spelling_key(name) for name in new}

@@ -58,7 +58,7 @@ def test_clients_are_dense_data_of_the_model(task_name: str) -> None:
         assert np.all(np.isfinite(np.asarray(rows, np.float64)))
       if task.num_classes:
         assert np.all((0 <= y) & (y < task.num_classes))
-  assert all(np.asarray(on_demand.sizes(task.train)) > 0)
+  assert all(np.asarray(task.sizes) > 0)
 
 
 def test_what_is_known_of_clients_is_one_row_each(task_name: str) -> None:

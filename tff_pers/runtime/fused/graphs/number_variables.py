@@ -20,7 +20,7 @@ _MARK = 'number_input.'
 _NAME = re.compile(rf'(?:^|/){re.escape(_MARK)}(\d+)(?:_\d+)?$')
 _VARIABLE = re.compile(rf'{re.escape(_MARK)}(\d+)\.(\w+)')
 # TensorFlow names results of functions after nodes, without dots.
-_MARK_AND_KEY = re.compile(rb'(number_input[._])(\d+)')
+_MARK_AND_KEY = re.compile(rf'({_MARK[:-1]}[._])(\d+)'.encode())
 
 
 def _converted(value, dtype=None, name=None, as_ref=False):

@@ -11,8 +11,8 @@ from tff_pers.experiments import import_stubs
 
 # Packages that declarations do not need. Omitting one only makes --help slower.
 _LIBRARIES = (
-    'google', 'grpc', 'matplotlib', 'optuna', 'pandas', 'pyarrow', 'scipy',
-    'sklearn', 'tensorflow', 'tensorflow_federated',
+    'google', 'grpc', 'keras', 'matplotlib', 'optuna', 'pandas', 'pyarrow',
+    'scipy', 'sklearn', 'tensorflow', 'tensorflow_federated',
 )
 _OURS = ('baselines', 'binaries', 'tff_pers')
 

@@ -198,12 +198,12 @@ def test_a_kept_graph_reads_the_present_number(tmp_path, work):
 
 
 def test_inputs_of_another_process_take_their_places(tmp_path, work):
-  """Processes number their inputs as they make them."""
-  for _ in range(2):
-    factor, shift = (number_inputs.NumberInput(x) for x in (2.0, 5.0))
+  """Processes number their inputs as they make them; values may differ."""
+  for first in (2.0, 4.0):
+    factor, shift = (number_inputs.NumberInput(x) for x in (first, 5.0))
     compute = _line(factor, shift)
     work.clear()
-    assert _in_a_new_runtime(tmp_path / 'kept', compute, 1.0) == 7.0
+    assert _in_a_new_runtime(tmp_path / 'kept', compute, 1.0) == first + 5.0
     factor.assign(3.0)
     assert _in_a_new_runtime(tmp_path / 'kept', compute, 1.0) == 8.0
     shift.assign(1.0)

@@ -1,6 +1,7 @@
 """Compiles a computation to traced functions."""
 
 import collections
+import contextlib
 import functools
 import hashlib
 from typing import Any, Callable, Optional, Sequence
@@ -13,9 +14,9 @@ from tff_pers.runtime.fused import choosing
 from tff_pers.runtime.fused import debugging
 from tff_pers.runtime.fused import devices as devices_lib
 from tff_pers.runtime.fused import disk
-from tff_pers.runtime.fused.graphs import fingerprint
 from tff_pers.runtime.fused import kept as kept_lib
 from tff_pers.runtime.fused import mapping
+from tff_pers.runtime.fused import optimizer
 from tff_pers.runtime.fused import schedule as schedule_lib
 from tff_pers.runtime.fused import stages
 from tff_pers.runtime.fused.values import arguments
@@ -49,6 +50,9 @@ class Compiler:
     # another process may measure other seconds.
     keeps = not self.has_gpu and strategy in ('auto', 'loop', 'vectorized')
     self.folder = folder if keeps else None
+    self.optimizer = (
+        contextlib.nullcontext if self.has_gpu else optimizer.brief
+    )
     self.result_tensors = results.ResultTensors(_CACHE_BYTES)
     self.converter = arguments.Converter(
         _CACHE_BYTES, devices[0], self.result_tensors
@@ -93,10 +97,7 @@ class Compiled:
 
   def _describe(self) -> kept_lib.Program:
     """Returns what later processes need to know, and keeps it for them."""
-    known = kept_lib.Program(
-        self._program.passes, len(self._program.stages),
-        fingerprint.of_line(self._program.line).hex(),
-    )
+    known = kept_lib.Program(self._program.passes, len(self._program.stages))
     self._kept.put_program(known)
     return known
 
@@ -124,7 +125,7 @@ class Compiled:
       count = tf.constant(num_clients or 0)
     # TensorFlow places results on the device of the caller, not on the one that
     # computed them.
-    with tf.device(self._compiler.devices[0]):
+    with tf.device(self._compiler.devices[0]), self._compiler.optimizer():
       outputs, result = self._run(
           argument_layout, bool(num_clients), [count, *tensors]
       )
@@ -281,9 +282,8 @@ class Compiled:
   def _key(self, argument_layout) -> str:
     """Returns a name of the computation, the same in other processes."""
     kinds = [type(leaf).__name__ for leaf in layout.leaves(argument_layout)]
-    text = ' '.join([*self._compiler.devices, *kinds]).encode()
-    known = bytes.fromhex(self._known.fingerprint)
-    return hashlib.sha256(text + known).hexdigest()[:16]
+    text = ' '.join([*self._compiler.devices, *kinds, self._kept.digest])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _smaller(schedules, num_clients):

@@ -51,16 +51,18 @@ class Program(NamedTuple):
   Attributes:
     passes: The largest number of passes of a graph over a data set.
     num_stages: The number of its stages.
-    fingerprint: Its `fingerprint.of_line`, hexadecimal.
   """
 
   passes: float
   num_stages: int
-  fingerprint: str
 
 
 class Kept:
-  """What is kept of one computation, by what it depends on."""
+  """What is kept of one computation, by what it depends on.
+
+  Attributes:
+    digest: What the computation computes, the same in all processes.
+  """
 
   def __init__(
       self, folder: Optional[disk.Folder], proto: Any, devices: Sequence[str]
@@ -69,14 +71,14 @@ class Kept:
 
     `proto` is the computation, as TFF serializes it.
     """
+    content, self._numbers = number_variables.numbered(
+        libraries.canonical(proto)
+    )
+    self.digest = hashlib.sha256(content).hexdigest()
     self._folder = None
     if folder is not None and is_plain() and sources(*_RUNTIME):
       with unless_it_fails():
-        content, self._numbers = number_variables.numbered(
-            libraries.canonical(proto)
-        )
-        digest = hashlib.sha256(content).hexdigest()
-        self._source = [digest, *devices, process()]
+        self._source = [self.digest, *devices, process()]
         self._folder = folder
 
   def program(self) -> Optional[Program]:

@@ -12,28 +12,49 @@ import tensorflow as tf
 from tensorflow.core.framework import function_pb2
 from tensorflow.python.framework import op_def_registry
 
+from tff_pers.runtime.fused.graphs import number_variables
+
 
 def canonical(computation: Any) -> bytes:
   """Returns a computation, as TFF serializes it, with canonical names.
 
   They are the same in all processes that build it, whatever else they build.
-  Computations that differ in more than names differ in their bytes.
+  Computations that differ in more than names, and the values of their inputs
+  (`number_inputs`), differ in their bytes.
   """
   copied = type(computation)()
   copied.CopyFrom(computation)
+  resources: dict[bytes, bytes] = {}
   for proto in _graphs(copied):
     graph = tf.compat.v1.GraphDef.FromString(proto.graph_def.value)
     functions = _reached(graph)
     names = {name: f'function_{k}' for k, name in enumerate(functions)}
+    _clear(graph.node, resources)
     rename(graph.node, names)
     graph.ClearField('library')
     for function in functions.values():
       _name_arguments(function)
       function.signature.name = names[function.signature.name]
+      _clear(function.node_def, resources)
       rename(function.node_def, names)
       graph.library.function.append(function)
     proto.graph_def.value = graph.SerializeToString(deterministic=True)
   return copied.SerializeToString(deterministic=True)
+
+
+def _clear(nodes: Iterable[Any], resources: dict[bytes, bytes]) -> None:
+  """Numbers resources, which TensorFlow may name at random.
+
+  Clears the values of inputs, and settings of the process.
+  """
+  for node in nodes:
+    node.attr.pop('config_proto', None)
+    name = node.attr['shared_name'].s if 'shared_name' in node.attr else b''
+    if name:
+      known = resources.setdefault(name, b'resource_%d' % len(resources))
+      node.attr['shared_name'].s = known
+    if number_variables.of_node(node) is not None:
+      del node.attr['value']
 
 
 def _graphs(computation: Any) -> Iterator[Any]:

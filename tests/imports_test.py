@@ -26,7 +26,7 @@ TFF = 'tff_pers.tff'
 _RUNTIME_FLOORS = """
 context errors executor line worker_process
 serving
-native remote fused.devices fused.disk fused.operations
+native remote fused.devices fused.disk fused.operations fused.optimizer
 fused.values
 fused.graphs fused.schedule fused.side_by_side
 fused.choices fused.intrinsics fused.kept fused.singles

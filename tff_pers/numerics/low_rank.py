@@ -134,7 +134,7 @@ def solve_gram(factor: tf.Tensor, gradient: tf.Tensor, eps: float) -> tf.Tensor:
 
   In the papers' orientation, G_U (V^T V + eps I)^-1 for F = V^T, G = G_U^T.
   """
-  gram = tf.matmul(factor, factor, transpose_b=True)
+  gram = _gram(factor)
   size = tf.linalg.trace(gram)[:, tf.newaxis, tf.newaxis]
   # At initialization one factor and its Gram matrix are zero: eps keeps it
   # invertible. The gradient that it divides is then zero too. In a run that
@@ -249,9 +249,17 @@ def centered(
 
 def _product_norm(v, u):
   """Returns ||v^T u||, [C], from Gram matrices: it never multiplies out."""
-  grams = [tf.matmul(f, f, transpose_b=True) for f in (v, u)]
+  grams = [_gram(f) for f in (v, u)]
   squared = tf.reduce_sum(grams[0] * grams[1], axis=[1, 2])
   return tf.sqrt(tf.maximum(squared, 0))  # Rounding may go below 0.
+
+
+def _gram(factor):
+  """Returns F F^T for factors F [C, r, n]."""
+  # TensorFlow's batched product takes 0.1 ms, however small it is.
+  return tf.stack([
+      tf.matmul(each, each, transpose_b=True) for each in tf.unstack(factor)
+  ])
 
 
 def _mixed_rows(v, u, coefficients):

@@ -1,6 +1,6 @@
 """The protocol of child processes: each line read is answered by one of JSON.
 
-Needs only Python, because FedJAX's script runs in another environment.
+Needs only Python, because scripts of peers run in environments of their own.
 """
 
 import json

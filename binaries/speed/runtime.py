@@ -28,7 +28,8 @@ from tff_pers.evaluation import results
 from tff_pers.experiments import flags
 from tff_pers.runtime import fused
 
-_FEDJAX_WORKLOADS = ('W1', 'W2', 'W3', 'W4', 'W5')
+# Other libraries, which run in environments of their own, and their workloads.
+_PEERS = dict(fedjax=('W1', 'W2', 'W3', 'W4', 'W5'), pfl=('W1', 'W2', 'W3'))
 _BOTH = ('W6_mlp', 'W6_cnn')  # What W6 means.
 # In the first rounds a runtime compiles, and may try several strategies.
 _WARM_UP = 4
@@ -41,6 +42,7 @@ COLUMNS = (
 _RATIOS = {
     'native / fused': ('cpu_seconds', 'native', 'fused'),
     'fedjax / fused': ('cpu_seconds', 'fedjax', 'fused'),
+    'pfl / fused': ('cpu_seconds', 'pfl', 'fused'),
     'fused / loop': ('cpu_seconds', 'fused', 'loop'),
     'memory, fused / native': ('peak_rss_mb', 'fused', 'native'),
 }
@@ -56,9 +58,10 @@ def _run(given: dict[str, Any]) -> None:
   runtimes = flags.chosen('runtimes', given['runtimes'], cell.RUNTIMES)
   with flags.usage_errors(names=['device']):
     fused.find_devices(given['device'] or None)
-  if given['fedjax_python']:
-    _check_fedjax(given['fedjax_python'])
-    runtimes.append('fedjax')
+  for peer in _PEERS:
+    if given[f'{peer}_python']:
+      _check_peer(peer, given[f'{peer}_python'])
+      runtimes.append(peer)
   try:
     if given['soak_rounds']:
       _soak(given['soak_rounds'], given['device'])
@@ -78,12 +81,12 @@ def workload_names(text: str) -> list[str]:
   return list(dict.fromkeys(found))
 
 
-def _check_fedjax(python: str) -> None:
-  """Refuses a Python without FedJAX."""
+def _check_peer(peer: str, python: str) -> None:
+  """Refuses a Python without the package of that name."""
   why = 'no such program'
   with contextlib.suppress(OSError):
     tried = subprocess.run(
-        [python, '-c', 'import fedjax'], stdin=subprocess.DEVNULL,
+        [python, '-c', f'import {peer}'], stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         check=False,
     )
@@ -91,14 +94,15 @@ def _check_fedjax(python: str) -> None:
       return
     why = (tried.stderr.strip().splitlines() or ['it failed'])[-1]
   raise flags.UsageError(
-      '`--fedjax_python` must be a Python that can import fedjax, found'
+      f'`--{peer}_python` must be a Python that can import {peer}, found'
       f' {python!r}: {why.rstrip(".")}.'
   )
 
 
 def _command(name: str, runtime: str, given) -> list[str]:
-  if runtime == 'fedjax':
-    command = [given['fedjax_python'], '-m', 'binaries.speed.fedjax_cell', name]
+  if runtime in _PEERS:
+    python, module = given[f'{runtime}_python'], f'{runtime}_cell'
+    command = [python, '-m', f'binaries.speed.{module}', name]
   else:
     command = [sys.executable, '-m', 'binaries.speed.cell', name, runtime]
   return [*command, given['device']]
@@ -131,7 +135,7 @@ def measure(
   with contextlib.ExitStack() as stack:
     children = {}
     for runtime in runtimes:
-      if runtime != 'fedjax' or name in _FEDJAX_WORKLOADS:
+      if name in _PEERS.get(runtime, workloads.WORKLOADS):
         children[runtime] = stack.enter_context(
             child_lib.Child(_command(name, runtime, given))
         )
@@ -263,12 +267,17 @@ main = flags.Program(
     flags.own_flag('rounds', 7, 'Measured rounds of each.', minimum=1),
     flags.own_flag(
         'device', '',
-        'Device of fused, loop and FedJAX: cpu, gpu, gpu:1; empty: the GPU if'
+        'Device of fused, loop and peers: cpu, gpu, gpu:1; empty: the GPU if'
         ' there is one. The native runtime uses the CPU only.',
     ),
     flags.own_flag(
         'fedjax_python', '',
         'Python of an environment with FedJAX, to compare to (W1 to W5).'
+    ),
+    flags.own_flag(
+        'pfl_python', '',
+        'Python of an environment with pfl-research and PyTorch, to compare to'
+        ' (W1 to W3).'
     ),
     flags.own_flag(
         'soak_rounds', 0,

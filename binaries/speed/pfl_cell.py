@@ -40,9 +40,9 @@ def main() -> None:
 
 def _rounds(name):
   """Returns a function that runs a round."""
-  # One thread takes the fewest CPU seconds. Two wait busily for each other: on
-  # W1, W2 and W3 they take 1.9, 1.3 and 2 times as many, and 0.65 times the wall
-  # seconds of W2.
+  # One thread takes the fewest CPU seconds. Two wait busily for each other:
+  # 1.9, 1.3 and 2 times as many on W1, W2 and W3; but W2 takes 0.65 times the
+  # wall seconds.
   torch.set_num_threads(1)
   torch.manual_seed(0)
   layers = {'W1': _mlp, 'W2': _cnn, 'W3': _mlp}[name]()

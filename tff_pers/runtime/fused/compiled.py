@@ -50,9 +50,11 @@ class Compiler:
     # another process may measure other seconds.
     keeps = not self.has_gpu and strategy in ('auto', 'loop', 'vectorized')
     self.folder = folder if keeps else None
-    self.optimizer = (
-        contextlib.nullcontext if self.has_gpu else optimizer.brief
+    self.optimizer: Callable[[], contextlib.AbstractContextManager[None]] = (
+        optimizer.brief
     )
+    if self.has_gpu:
+      self.optimizer = contextlib.nullcontext
     self.result_tensors = results.ResultTensors(_CACHE_BYTES)
     self.converter = arguments.Converter(
         _CACHE_BYTES, devices[0], self.result_tensors

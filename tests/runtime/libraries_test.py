@@ -35,6 +35,7 @@ def _trained(constant=2.0, steps=3, variable=False):
   def local(x):
     if variable:
       x += tf.Variable(tf.zeros([2]), name='state')
+    x = tf.nn.silu(x)  # Its gradient is numbered.
     x = tf.while_loop(lambda i, _: i < steps, lambda i, x: (i + 1, step(x)), (0, x))[1]
     return tf.data.Dataset.range(3).reduce(x, lambda total, i: total + step(x))
 
@@ -65,6 +66,19 @@ def test_tables_have_no_names_of_their_own():
     return _mapped(local)
 
   assert _of(looked_up()) == _of(looked_up())
+
+
+def _recurrent():
+  """Keras' layers have numbers, and their functions random names."""
+  layers, ones = tf.keras.layers, dict(kernel_initializer='ones')
+  return _mapped(lambda x: tf.keras.Sequential([
+      layers.Masking(), layers.GRU(2, recurrent_initializer='ones', **ones),
+      layers.Dense(1, **ones),
+  ])(x[None, :, None]))
+
+
+def test_layers_have_no_names_of_their_own():
+  assert _of(_recurrent()) == _of(_recurrent())
 
 
 _ALONE = '''

@@ -256,6 +256,8 @@ def _product_norm(v, u):
 
 def _gram(factor):
   """Returns F F^T for factors F [C, r, n]."""
+  if not factor.shape[0]:
+    return tf.matmul(factor, factor, transpose_b=True)
   # TensorFlow's batched product takes 0.1 ms, however small it is.
   return tf.stack([
       tf.matmul(each, each, transpose_b=True) for each in tf.unstack(factor)

@@ -71,15 +71,16 @@ class Kept:
 
     `proto` is the computation, as TFF serializes it.
     """
-    content, self._numbers = number_variables.numbered(
-        libraries.canonical(proto)
-    )
-    self.digest = hashlib.sha256(content).hexdigest()
+    content = proto.SerializeToString(deterministic=True)
     self._folder = None
-    if folder is not None and is_plain() and sources(*_RUNTIME):
-      with unless_it_fails():
-        self._source = [self.digest, *devices, process()]
+    with unless_it_fails():
+      content, self._numbers = number_variables.numbered(
+          libraries.canonical(proto)
+      )
+      if folder is not None and is_plain() and sources(*_RUNTIME):
+        self._source = [*devices, process()]
         self._folder = folder
+    self.digest = hashlib.sha256(content).hexdigest()
 
   def program(self) -> Optional[Program]:
     """Returns what is kept of `stages.Program`, or None."""
@@ -158,7 +159,8 @@ class Kept:
       self._folder.put(self._key(parts), entry)
 
   def _key(self, parts) -> str:
-    return hashlib.sha256(repr([self._source, *parts]).encode()).hexdigest()
+    known = repr([self.digest, self._source, *parts])
+    return hashlib.sha256(known.encode()).hexdigest()
 
 
 def is_plain() -> bool:

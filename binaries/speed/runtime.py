@@ -82,13 +82,13 @@ def workload_names(text: str) -> list[str]:
 
 
 def _check_peer(peer: str, python: str) -> None:
-  """Refuses a Python without the package of that name."""
+  """Refuses a Python without what the script of a peer imports."""
   why = 'no such program'
   with contextlib.suppress(OSError):
     tried = subprocess.run(
-        [python, '-c', f'import {peer}'], stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        check=False,
+        [python, '-c', f'import binaries.speed.{peer}_cell'],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, text=True, check=False,
     )
     if tried.returncode == 0:
       return

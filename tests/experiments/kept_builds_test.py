@@ -69,6 +69,21 @@ def _bytes(computation):
   return number_variables.numbered(libraries.canonical(proto))[0]
 
 
+def _values_of_inputs(computation):
+  """Canonical bytes leave them out."""
+  proto = tff.framework.serialize_computation(computation)
+  graphs = [
+      tf.compat.v1.GraphDef.FromString(part.graph_def.value)
+      for part in libraries._graphs(proto)  # pylint: disable=protected-access
+  ]
+  functions = [f for graph in graphs for f in graph.library.function]
+  return sorted(
+      tf.make_ndarray(node.attr['value'].tensor).item()
+      for nodes in [*(g.node for g in graphs), *(f.node_def for f in functions)]
+      for node in nodes if number_variables.of_node(node) is not None
+  )
+
+
 def _assert_equal(one, other):
   assert one[0].kernel_names == other[0].kernel_names
   assert one[1] == other[1]
@@ -77,6 +92,7 @@ def _assert_equal(one, other):
     # With the Python classes of types.
     assert repr(made.type_signature) == repr(found.type_signature), part
     assert _bytes(made) == _bytes(found), part
+    assert _values_of_inputs(made) == _values_of_inputs(found), part
 
 
 @pytest.mark.parametrize('given', _BUILDS, ids=lambda given: given['algo'])

@@ -39,10 +39,9 @@ def canonical(computation: Any) -> bytes:
     nodes = _number(graph.node, {}, resources)
     rename(graph.node, numbers)
     graph.ClearField('library')
-    for function in functions.values():
+    for name, function in functions.items():
       _number_function(function, functions, resources)
       rename(function.node_def, numbers)
-    for name, function in functions.items():
       function.signature.name = numbers[name]
       graph.library.function.append(function)
     proto.graph_def.value = graph.SerializeToString(deterministic=True)
@@ -67,8 +66,7 @@ def _number(
     if number_variables.of_node(node) is not None:
       names[node.name] += '/' + node.name.rpartition('/')[2]
       del node.attr['value']
-    for attribute in _OF_HISTORY:
-      node.attr.pop(attribute, None)
+    _drop_history(node.attr)
     node.ClearField('experimental_debug_info')
     shared = node.attr['shared_name'].s if 'shared_name' in node.attr else b''
     if shared:
@@ -102,16 +100,22 @@ def _number_function(
   for number, control in enumerate(list(signature.control_output)):
     signature.control_output[number] = f'control_{number}'
     function.control_ret[f'control_{number}'] = names[controls[control]]
-  for attribute in _OF_HISTORY:
-    function.attr.pop(attribute, None)
-  for attributes in function.arg_attr.values():
-    attributes.attr.pop('_user_specified_name', None)
+  _drop_history(function.attr)
+  for argument in function.arg_attr.values():
+    _drop_history(argument.attr)
+
+
+def _drop_history(attributes: Any) -> None:
+  for name in _OF_HISTORY:
+    attributes.pop(name, None)
 
 
 def _renamed(source: str, names: Mapping[str, str]) -> str:
   """Returns a node, one of its outputs, or `^node`, by its new name."""
-  name, colon, output = source.lstrip('^').partition(':')
-  return f'{source[:source[0] == "^"]}{names[name]}{colon}{output}'
+  if source.startswith('^'):
+    return '^' + names[source[1:]]
+  name, colon, output = source.partition(':')
+  return f'{names[name]}{colon}{output}'
 
 
 def _rename_tensors(binding: Any, names: Mapping[str, str]) -> None:
